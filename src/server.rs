@@ -4,7 +4,7 @@ mod accept;
 pub mod descriptors;
 mod head_bytes;
 mod head_timer;
-mod patience;
+mod io_timeouts;
 mod place;
 
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use self::accept::{ConnectionLimits, Door, Service, accept};
 use self::head_bytes::HeadLimits;
 use self::head_timer::HeadDeadlines;
-use self::patience::Patience;
+use self::io_timeouts::IoTimeouts;
 
 /// A server that accepts connections.
 #[derive(Debug)]
@@ -55,12 +55,12 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// An address cannot be listened on.
-    #[error("cannot listen on {address} ({knob})")]
+    #[error("cannot listen on {address} ({setting})")]
     Listen {
         /// The configured address.
         address: SocketAddr,
         /// The setting that contains the address.
-        knob: &'static str,
+        setting: &'static str,
         /// The error of the operating system.
         source: std::io::Error,
     },
@@ -99,7 +99,7 @@ impl Server {
             heads: HeadDeadlines { head: http.head_deadline, idle: http.idle_deadline },
             head_bytes: HeadLimits { bytes_max: http.head_bytes_max, memory: Arc::clone(&state.memory) },
             unread: UnreadLimits { bytes_max: http.unread_bytes_max, deadline: http.unread_deadline },
-            patience: Patience { write_deadline: http.write_deadline, linger_deadline: http.linger_deadline },
+            io_timeouts: IoTimeouts { write_deadline: http.write_deadline, linger_deadline: http.linger_deadline },
             drain: app.settings.shutdown.drain_deadline / 2,
         };
         let places_total = descriptors::connections(http).min(Semaphore::MAX_PERMITS);
@@ -168,7 +168,7 @@ pub async fn serve_router(listener: TcpListener, router: Router, connections_max
         head_bytes: HeadLimits::apart(head_bytes_max, connections_max),
         unread: UnreadLimits { bytes_max: unread_bytes_max, deadline: unread_deadline },
         heads: HeadDeadlines { head: ROUTER_DEADLINE, idle: ROUTER_IDLE },
-        patience: Patience { write_deadline: ROUTER_DEADLINE, linger_deadline: Duration::from_secs(1) },
+        io_timeouts: IoTimeouts { write_deadline: ROUTER_DEADLINE, linger_deadline: Duration::from_secs(1) },
         drain: ROUTER_DEADLINE,
     };
     let door = Door::Public {
@@ -192,7 +192,7 @@ const MINIMAL_DRAIN: Duration = Duration::from_millis(500);
 /// makes clients of a burst try again after whole seconds.
 const BACKLOG: u32 = 16_384;
 
-fn listen(address: SocketAddr, knob: &'static str) -> Result<TcpListener, StartError> {
+fn listen(address: SocketAddr, setting: &'static str) -> Result<TcpListener, StartError> {
     let bound = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         // A restart must not wait for connections of the process before it.
@@ -200,5 +200,5 @@ fn listen(address: SocketAddr, knob: &'static str) -> Result<TcpListener, StartE
         socket.bind(address)?;
         socket.listen(BACKLOG)
     };
-    bound().map_err(|source| StartError::Listen { address, knob, source })
+    bound().map_err(|source| StartError::Listen { address, setting, source })
 }

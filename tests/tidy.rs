@@ -147,7 +147,7 @@ fn the_configuration_file_is_the_defaults() {
 }
 
 #[test]
-fn the_configuration_file_shows_every_knob_with_its_environment_name() {
+fn the_configuration_file_shows_every_setting_with_its_environment_name() {
     let file = text("config.toml");
     let mut section = String::new();
     let mut shown = BTreeSet::new();

@@ -1,16 +1,15 @@
-//! Remembers the newest checkpoint of the embedded log in the facts, so that a log that was replaced or shrank is noticed.
+//! Stores the newest checkpoint of the embedded log in the main database, so that a replaced or truncated log is detected.
 //!
-//! 1. Every few seconds (`log.remember_every`), and when the server stops, the log is compared with the checkpoint that the facts
-//!    remember.
-//! 2. A checkpoint that continues it is written to the facts: one small transaction, and none while the log does not grow.
-//! 3. One that does not continue it is not written, and the passes fail until an operator has looked.
+//! 1. Every few seconds (`log.remember_every`), and when the server stops, the pass compares the log with the stored checkpoint.
+//! 2. If the log continues the stored checkpoint, its newest checkpoint replaces it in one small transaction; nothing is written while the
+//!    log does not grow.
+//! 3. If the log does not continue it, nothing is written, and the passes fail until an operator intervenes.
+//! 4. On PostgreSQL the pass also writes the newest checkpoint to the node's file; the passes that sign write that file more often.
 //!
-//! 4. On PostgreSQL the node's file gets the newest checkpoint too; the passes that sign write it more often.
+//! After a crash the stored checkpoint may be `log.remember_every` old. If the log lost only later checkpoints, the start does not detect
+//! it, but clients that stored them do.
 //!
-//! So a start after a crash compares the log with a checkpoint that may be `log.remember_every` old. A log that lost only later checkpoints is
-//! noticed by clients that saw them, not by the start.
-//!
-//! **If it crashes:** the next pass reads the remembered checkpoint from the facts.
+//! **If it crashes:** the next pass reads the stored checkpoint from the main database.
 
 use async_recursion::async_recursion as boxed;
 use domain::Clock;
@@ -19,22 +18,22 @@ use store::installation::RememberedLog;
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
 
-/// From the log to the facts.
+/// The pass that copies checkpoints from the log to the main database.
 #[derive(Debug, Clone)]
 pub struct Anchor {
     /// The main database.
     pub store: Store,
-    /// The embedded log whose checkpoint is compared.
+    /// The embedded log that is compared.
     pub log: Log,
     /// The clock of the server.
     pub clock: Clock,
 }
 
-/// Why the newest checkpoint is not remembered.
+/// Why the newest checkpoint was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum NotRemembered {
     /// The main database could not be read or written.
-    #[error("the facts cannot be written")]
+    #[error("the main database cannot be written")]
     Store(#[from] StoreError),
     /// The database of the log could not be read.
     #[error("the log cannot be read")]
@@ -43,12 +42,12 @@ pub enum NotRemembered {
     #[error("the newest checkpoint cannot be remembered outside of the database")]
     File(#[from] MemoryFault),
     /// The remembered checkpoint cannot be parsed.
-    #[error("the checkpoint that the facts remember cannot be read")]
+    #[error("the checkpoint that the main database remembers cannot be read")]
     Unreadable,
-    /// The log is not the one that it was.
+    /// The log does not continue the stored checkpoint.
     #[error(
         "the log no longer continues its checkpoint of {size} events, which this server has seen: its database was replaced or rolled \
-         back. Stop every server and restart one, which compares the log with the facts and names the ways out"
+         back. Stop every server and restart one, which compares the log with the main database and names the ways out"
     )]
     Replaced {
         /// Leaves of the checkpoint.
@@ -60,20 +59,20 @@ impl Anchor {
     /// Stores the newest checkpoint of the log, if it continues the stored one.
     #[boxed]
     pub async fn settle(&self) -> Result<(), NotRemembered> {
-        // The file does not depend on the database, and the facts do not depend on the file.
+        // Either write is attempted even if the other one fails.
         let outside = self.log.remember(true).await;
         self.settle_facts().await?;
         Ok(outside?)
     }
 
     async fn settle_facts(&self) -> Result<(), NotRemembered> {
-        // Read before the log, which was that large by then.
+        // Read before the log, so that the log head read below is at least as new.
         let known = self.store.installation().await?.and_then(|installation| installation.log);
         let head = remembered(self.log.head().await?);
         if known.as_ref() == Some(&head) {
             return Ok(());
         }
-        // Another key is that of an epoch, which the start with `--new-log` writes to the facts itself.
+        // A different key means another epoch; the start with `--new-log` stores that checkpoint in the main database itself.
         if let Some(known) = known.filter(|known| known.vkey == head.vkey)
             && !self.is_continued(&known).await?
         {
@@ -89,7 +88,7 @@ impl Anchor {
     }
 }
 
-/// The form in which the facts store a checkpoint.
+/// Converts a log head to the row of the main database.
 pub fn remembered(LogHead { vkey, checkpoint, size }: LogHead) -> RememberedLog {
     RememberedLog { vkey, checkpoint, size }
 }
@@ -100,7 +99,7 @@ impl Pass for Anchor {
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("anchor.pass");
         self.settle().await?;
-        // It rests until the local sequencer makes the tree grow; other nodes remember the checkpoints that they sign.
+        // The pass idles until the local sequencer adds events; other nodes store the checkpoints that they sign.
         Ok(Next::Idle)
     }
 }

@@ -1,7 +1,7 @@
-//! Vectors for passages that have none: they were added while the model did not answer, or another model made theirs. And what
-//! a database that compares vectors needs for that.
+//! Computes missing embeddings: for chunks added while the model did not respond, and for chunks with an embedding of
+//! another model. Also maintains the pgvector index.
 //!
-//! **If it crashes:** nothing is lost; the next pass finds the remaining chunks.
+//! **If it crashes:** the next pass finds the remaining chunks.
 
 use knowledge::backfill::{Step, step};
 use knowledge::embed::Embedder;
@@ -11,8 +11,8 @@ use store::Store;
 use supervision::periodic::{Next, Pass, PassError};
 use tokio::task::JoinHandle;
 
-/// Passages of one pass.
-const PASSAGES_MAX: usize = 64;
+/// Chunks of one pass.
+const CHUNKS_MAX: usize = 64;
 
 /// The pass that looks for chunks without an embedding.
 #[derive(Debug, Clone)]
@@ -26,24 +26,28 @@ pub struct Backfill {
 }
 
 impl Pass for Backfill {
-    /// The task that builds the index of a large account, which may take longer than a pass.
+    /// The task that builds the index of a large account; it may outlast a pass.
     type Memory = Option<JoinHandle<()>>;
 
     async fn run(&self, making: &mut Self::Memory) -> Result<Next, PassError> {
         let upkeep = self.index.keep_up(self.embedder.model()).await?;
-        if let (Upkeep::GraphMissing(shelf), Some(model)) = (upkeep, self.embedder.model())
+        if let (Upkeep::GraphMissing(account_index), Some(model)) = (upkeep, self.embedder.model())
             && making.as_ref().is_none_or(JoinHandle::is_finished)
         {
             let (index, model) = (self.index.clone(), model.clone());
             *making = Some(tokio::spawn(async move {
-                if let Err(error) = index.make_graph(shelf, &model).await {
-                    tracing::warn!(shelf, error = domain::reasons(&error), "the index of a large account was not made");
+                if let Err(error) = index.make_graph(account_index, &model).await {
+                    tracing::warn!(
+                        account_index,
+                        error = domain::reasons(&error),
+                        "the index of a large account was not made"
+                    );
                 }
             }));
         }
-        match step(&self.store, &self.embedder, PASSAGES_MAX).await? {
-            Step::Embedded(passages) => {
-                tracing::info!(passages, "passages got their vectors");
+        match step(&self.store, &self.embedder, CHUNKS_MAX).await? {
+            Step::Embedded(chunks) => {
+                tracing::info!(chunks, "chunks got their vectors");
                 Ok(Next::AtOnce)
             }
             Step::Done => Ok(Next::at_once_if(upkeep == Upkeep::Copying)),

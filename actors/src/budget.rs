@@ -1,19 +1,18 @@
-//! Budgets of senders of events: of each account, by its plan, and of senders without an account, which are computers that are attached to none
-//! and agents that no person claimed.
+//! Quotas of event senders: of each account, by its plan, and of senders without an account (unattached computers and unclaimed agents).
 //!
-//! A sender is counted in memory, from its first event of a day, for which the store is asked once. About once a second the keeper
-//! adds the new counts to the store, and reads the sums of all nodes. The counts of accounts are written every ten passes, or when a part
-//! of the budget is reached: an account that sends one event a second costs one row in ten events.
+//! Counts are kept in memory; the first event of a sender on a day reads its counts from the store. About once a second the keeper adds the
+//! new counts to the store and reads the sums of all nodes. The counts of accounts are written every ten passes, or as soon as a part of
+//! the quota is reached: an account that sends one event a second costs one row in ten events.
 //!
-//! **What holds:** within one process no sender exceeds its budget. Several nodes learn of each other with every write, so a sender may
-//! exceed it by what each further node takes until its next write: a second, and for accounts a 64th of the budget or ten seconds. A process that
-//! ends writes its counts; one that dies loses those since its last write. Every accepted event counts, a resend too; a refused or failed one
-//! does not. A spent budget is read again after a second, with the plan of the account.
+//! **Guarantee:** within one process no sender exceeds its quota. Nodes exchange counts only when they write, so on several nodes a sender
+//! may exceed it by what each further node accepts until its next write: one second, and for accounts a 64th of the quota or ten seconds. A
+//! process that stops writes its counts; a process that crashes loses the counts since its last write. Every accepted event counts, a
+//! resend too; a refused or failed event does not. A spent quota is read again after a second, with the plan of the account.
 //!
-//! **Memory is bounded:** a sender whose counts are written can be forgotten, since the store has them. At the maximum, those
-//! are removed; if nearly all wait to be written, new senders are refused with a retry after one second.
+//! **Memory is bounded:** senders with written counts can be forgotten, since the store has the counts. At the maximum they are removed; if
+//! nearly all senders have unwritten counts, new senders are refused with a retry after one second.
 //!
-//! **If it crashes:** the counts are not its own, and the next pass writes them. A write without a known outcome is written once more.
+//! **If it crashes:** the counts live outside the actor, and the next pass writes them. A write with an unknown outcome is repeated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,16 +29,15 @@ use store::held::Sender;
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
 
-/// Maximum number of senders in memory.
 const KNOWN_MAX: usize = 100_000;
 
-/// Time after which a spent budget is read again.
+/// Time after which a spent quota is read again.
 const REREAD_AFTER: TimeDelta = TimeDelta::seconds(1);
 
 /// Passes between two writes of the counts of accounts.
 const PASSES_OF_ACCOUNTS: u64 = 10;
 
-/// Senders that are written in one transaction.
+/// Maximum number of senders written in one transaction.
 const WRITTEN_AT_ONCE: usize = 1000;
 
 /// `[events.unattached]`: the budget for a UTC day of one computer that is attached to no account, or of one unclaimed agent.
@@ -59,21 +57,21 @@ impl Default for BudgetSettings {
     }
 }
 
-/// Whether a sender may send one more event.
+/// Decision about one more event of a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetDecision {
     /// The event is counted and may be sent.
     Taken,
-    /// The budget of the day is spent.
+    /// The quota of the day is spent.
     Spent {
         /// Until the next day.
         retry_after: Duration,
     },
-    /// Too many senders at once.
+    /// The maximum number of senders is in memory.
     Crowded,
 }
 
-/// What senders sent today. Clones are the same.
+/// Counts of events and bytes by sender. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct Budgets {
     store: Store,
@@ -87,9 +85,9 @@ pub struct Budgets {
 #[derive(Debug, Clone, Copy)]
 struct Known {
     day: Day,
-    /// In the store, of all nodes, when it was last read.
+    /// Sum over all nodes in the store, when it was last read.
     written: Spent,
-    /// Not in the store yet; negative for events that were given back after they were written.
+    /// Counts of this node that are not in the store yet; negative for events that were given back after they were written.
     ours: Spent,
     limits: BudgetSettings,
     /// When `written` and `limits` were read.
@@ -106,55 +104,55 @@ pub struct BudgetState {
 }
 
 impl Budgets {
-    /// Nothing is counted yet. `accounts`: bytes a day, by plan.
+    /// Starts with no counts. `accounts`: bytes a day, by plan.
     pub fn new(store: Store, settings: BudgetSettings, accounts: ByPlan<u64>) -> Self {
         Self { store, settings, accounts, known: Arc::default() }
     }
 
-    /// Counts one event of a sender, if its budget has room for it.
+    /// Counts one event of a sender, unless its quota is spent.
     #[boxed]
     pub async fn take(&self, sender: &Sender, bytes: usize, now: Timestamp) -> Result<BudgetDecision, StoreError> {
         let today = Day::of(now);
-        if let Some(mut known) = self.known.get_mut(sender)
-            && known.day == today
+        if let Some(mut slot) = self.known.get_mut(sender)
+            && slot.day == today
         {
-            let decision = known.count(bytes, now);
-            let is_fresh = (now - known.read_at).abs() < REREAD_AFTER;
+            let decision = slot.count(bytes, now);
+            let is_fresh = (now - slot.read_at).abs() < REREAD_AFTER;
             if decision == BudgetDecision::Taken || is_fresh {
                 return Ok(decision);
             }
         }
         if self.known.len() >= KNOWN_MAX {
-            self.known.retain(|_, known| known.day == today && known.is_unwritten());
+            self.known.retain(|_, slot| slot.day == today && slot.is_unwritten());
             if self.known.len() >= KNOWN_MAX && !self.known.contains_key(sender) {
                 return Ok(BudgetDecision::Crowded);
             }
         }
         let BudgetState { spent: written, limits } = self.stored(sender, today).await?;
-        let mut known = match self.known.entry(sender.clone()) {
-            Entry::Occupied(mut known) if known.get().day == today => {
-                let there = known.get_mut();
+        let mut slot = match self.known.entry(sender.clone()) {
+            Entry::Occupied(mut slot) if slot.get().day == today => {
+                let counts = slot.get_mut();
                 // Another request, or the keeper, may have read a newer sum.
-                there.written.events = there.written.events.max(written.events);
-                there.written.bytes = there.written.bytes.max(written.bytes);
-                (there.limits, there.read_at) = (limits, now);
-                known.into_ref()
+                counts.written.events = counts.written.events.max(written.events);
+                counts.written.bytes = counts.written.bytes.max(written.bytes);
+                (counts.limits, counts.read_at) = (limits, now);
+                slot.into_ref()
             }
             entry => entry.insert(Known { day: today, written, ours: Spent::default(), limits, read_at: now }),
         };
-        Ok(known.count(bytes, now))
+        Ok(slot.count(bytes, now))
     }
 
-    /// The budget of a sender at this moment, as far as this node knows it.
+    /// Current usage and limits of the sender, according to this node.
     #[boxed]
     pub async fn state(&self, sender: &Sender, now: Timestamp) -> Result<BudgetState, StoreError> {
         let today = Day::of(now);
         let stored = self.stored(sender, today).await?;
-        let ours = self.known.get(sender).filter(|known| known.day == today).map(|known| known.ours);
-        Ok(BudgetState { spent: sum(stored.spent, ours.unwrap_or_default()), ..stored })
+        let pending = self.known.get(sender).filter(|entry| entry.day == today).map(|entry| entry.ours);
+        Ok(BudgetState { spent: sum(stored.spent, pending.unwrap_or_default()), ..stored })
     }
 
-    /// The counts of all nodes as far as they are written, and the limits.
+    /// The stored counts of all nodes, and the limits.
     async fn stored(&self, sender: &Sender, today: Day) -> Result<BudgetState, StoreError> {
         let spent = self.store.budget_spent(sender, today).await?;
         let limits = match sender {
@@ -169,10 +167,10 @@ impl Budgets {
 
     /// Subtracts an event from the counts: it was counted on the day of `then`, and was refused or failed.
     pub fn give_back(&self, sender: &Sender, bytes: usize, then: Timestamp) {
-        if let Some(mut known) = self.known.get_mut(sender)
-            && known.day == Day::of(then)
+        if let Some(mut entry) = self.known.get_mut(sender)
+            && entry.day == Day::of(then)
         {
-            known.ours = less(known.ours, of_one(bytes));
+            entry.ours = less(entry.ours, of_one(bytes));
         }
     }
 
@@ -182,20 +180,20 @@ impl Budgets {
         self.write(|_, _| true).await
     }
 
-    /// The same for the counts that `is_due` selects.
+    /// Writes the counts that `is_due` selects.
     async fn write(&self, is_due: impl Fn(&Sender, &Known) -> bool + Send) -> Result<(), PassError> {
-        let unwritten = self.known.iter().filter(|known| known.is_unwritten() && is_due(known.key(), known));
+        let unwritten = self.known.iter().filter(|entry| entry.is_unwritten() && is_due(entry.key(), entry));
         let counts: Vec<(Sender, Day, Spent)> =
-            unwritten.map(|known| (known.key().clone(), known.day, known.ours)).collect();
+            unwritten.map(|entry| (entry.key().clone(), entry.day, entry.ours)).collect();
         for counts in counts.chunks(WRITTEN_AT_ONCE) {
             let sums = self.store.budget_add(counts).await?;
             for ((sender, day, added), sum) in counts.iter().zip(sums) {
-                // More may have been counted meanwhile, and the day may have ended.
-                if let Some(mut known) = self.known.get_mut(sender)
-                    && known.day == *day
+                // More events may have been counted during the write, and the day may have ended.
+                if let Some(mut entry) = self.known.get_mut(sender)
+                    && entry.day == *day
                 {
-                    known.ours = less(known.ours, *added);
-                    known.written = sum;
+                    entry.ours = less(entry.ours, *added);
+                    entry.written = sum;
                 }
             }
         }
@@ -217,7 +215,7 @@ impl Known {
         BudgetDecision::Taken
     }
 
-    /// Whether a part of the budget is not written that matters to other nodes.
+    /// Whether the unwritten part is large enough to matter to other nodes.
     fn is_much(&self) -> bool {
         self.limits.bytes_per_day > 0 && self.ours.bytes.unsigned_abs() > self.limits.bytes_per_day / 64
     }
@@ -244,13 +242,12 @@ fn less(one: Spent, two: Spent) -> Spent {
 pub struct BudgetKeeper(pub Budgets);
 
 impl Pass for BudgetKeeper {
-    /// Number of passes so far.
     type Memory = u64;
 
     async fn run(&self, passes: &mut u64) -> Result<Next, PassError> {
         domain::failpoint!("budget.pass");
         let all = passes.is_multiple_of(PASSES_OF_ACCOUNTS) || self.0.known.len() > KNOWN_MAX / 2;
-        let is_due = |sender: &Sender, known: &Known| all || !matches!(sender, Sender::Account(_)) || known.is_much();
+        let is_due = |sender: &Sender, entry: &Known| all || !matches!(sender, Sender::Account(_)) || entry.is_much();
         let written = self.0.write(is_due).await;
         *passes += 1;
         written.map(|()| Next::AfterPause)
@@ -294,7 +291,7 @@ mod tests {
         for budgets in [&one, &other, &one, &other] {
             assert_eq!(budgets.take(&sender, 10, now()).await.unwrap(), BudgetDecision::Taken);
         }
-        // Each knows of its own until both have written.
+        // Until both nodes have written, each counts only its own events.
         one.settle().await.unwrap();
         other.settle().await.unwrap();
         assert!(!is_spent(other.take(&sender, 10, now()).await.unwrap()));
@@ -302,7 +299,7 @@ mod tests {
         other.settle().await.unwrap();
         assert!(is_spent(budgets().take(&sender, 10, now()).await.unwrap()));
 
-        // An event that failed after it was written is given back in the store too.
+        // An event that failed after it was written is subtracted in the store too.
         other.give_back(&sender, 10, now());
         other.give_back(&sender, 10, now() + TimeDelta::days(1));
         other.settle().await.unwrap();

@@ -3,16 +3,16 @@
 //! HTTP calls [`Claims`]. Behind it, one [`ClaimCeremony`] for each registration with activity serialises the transitions of that
 //! registration:
 //!
-//! 1. An agent registers: the row is committed, and only then answered.
-//! 2. It starts a claim and shows a person the link and the code. A newer link kills the older one.
-//! 3. It polls with the claim grant. Polls are answered from the ceremony's memory; twice a minute the row is read again.
-//! 4. A signed-in person completes. Wrong codes are counted in the store, the last burns the attempt.
-//! 5. The next exchange gives an account token and a fresh identity assertion.
+//! 1. An agent registers: the row is committed before the response.
+//! 2. The agent starts a claim and shows a person the link and the code. A newer link invalidates the older one.
+//! 3. The agent polls with the claim grant. The ceremony answers from memory and reads the row again twice a minute.
+//! 4. A signed-in person completes the claim. The store counts wrong codes; the last permitted one ends the attempt.
+//! 5. The next exchange returns an account token and a fresh identity assertion.
 //!
 //! Every transition is a guarded write; the ceremony's memory is only a cache of the row, and the loser of a race reads the row again.
-//! Changes made elsewhere (another node, an operator) reach a living ceremony within a second through [`crate::watch`].
+//! Changes by another node or an operator reach a running ceremony within a second through [`crate::watch`].
 //!
-//! **If it crashes:** the next message loads the row; nothing that was acknowledged is lost.
+//! **If it crashes:** the next message loads the row, which contains everything that was acknowledged.
 
 mod ceremony;
 mod contract;
@@ -71,7 +71,7 @@ impl Claims {
         &self.dependencies.keyring
     }
 
-    /// Registers an agent: anonymously, or for the person behind `login_hint`, with a claim already started.
+    /// Registers an agent: anonymously, or for the person with the address `login_hint` and with a claim already started.
     #[boxed]
     pub async fn register(
         &self,
@@ -120,15 +120,15 @@ impl Claims {
     /// Starts a claim, or starts it again with a new link and code.
     #[boxed]
     pub async fn start(&self, claim_token: &Secret, email: Option<Email>) -> AskResult<StartedClaim, StartError> {
-        let asked = self.by_claim_token(claim_token.hash(), |reply| ClaimMessage::Start { email, reply }).await?;
-        Ok(asked.unwrap_or(Err(StartError::Refused(AttemptRefusal::Expired))))
+        let response = self.by_claim_token(claim_token.hash(), |reply| ClaimMessage::Start { email, reply }).await?;
+        Ok(response.unwrap_or(Err(StartError::Refused(AttemptRefusal::Expired))))
     }
 
     /// Exchanges a claim token.
     #[boxed]
     pub async fn exchange_claim(&self, claim_token: &Secret) -> AskResult<Tokens, ExchangeError> {
-        let asked = self.by_claim_token(claim_token.hash(), |reply| ClaimMessage::ExchangeClaim { reply }).await?;
-        Ok(asked.unwrap_or(Err(ExchangeError::Expired)))
+        let response = self.by_claim_token(claim_token.hash(), |reply| ClaimMessage::ExchangeClaim { reply }).await?;
+        Ok(response.unwrap_or(Err(ExchangeError::Expired)))
     }
 
     /// Exchanges an identity assertion (RFC 7523).
@@ -142,8 +142,8 @@ impl Claims {
             return Ok(Err(ExchangeError::Invalid));
         };
         let ask = |reply| ClaimMessage::ExchangeAssertion { reply };
-        let asked = self.by_claim_token(registration.claim_token, ask).await?;
-        Ok(asked.unwrap_or(Err(ExchangeError::Invalid)))
+        let response = self.by_claim_token(registration.claim_token, ask).await?;
+        Ok(response.unwrap_or(Err(ExchangeError::Invalid)))
     }
 
     /// Completes a claim with the code that the agent showed.
@@ -161,11 +161,12 @@ impl Claims {
             return Ok(Err(CompleteError::Expired));
         };
         let ask = |reply| ClaimMessage::Complete { attempt, code, confirmer, reply };
-        let asked = self.by_claim_token(registration.claim_token, ask).await?;
-        Ok(asked.unwrap_or(Err(CompleteError::Expired)))
+        let response = self.by_claim_token(registration.claim_token, ask).await?;
+        Ok(response.unwrap_or(Err(CompleteError::Expired)))
     }
 
-    /// Revokes an agent permanently, with everything that it confirmed. `owner`: only if it is this account's; returns whether it existed.
+    /// Revokes an agent permanently, with everything that it confirmed. `owner`: revoke only if this account owns it; returns whether it
+    /// existed.
     #[boxed]
     pub async fn revoke(&self, id: RegistrationId, owner: Option<UserAccountId>) -> Result<bool, InfraError> {
         let Some((registration, _)) = self.dependencies.store.registration_by_id(id).await? else { return Ok(false) };

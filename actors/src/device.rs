@@ -1,15 +1,15 @@
 //! Device codes: how a computer is attached to a person's account (`docs/protocol/computers.md#device-flow`,
 //! `docs/decisions/0004-device-codes.md`; RFC 8628).
 //!
-//! HTTP calls [`DeviceCodes`]. Behind it is one [`DevicePoller`] for each device code that is polled or answered:
+//! HTTP calls [`DeviceCodes`]. It runs one [`DevicePoller`] for each device code that is polled or answered:
 //!
-//! 1. A registered computer asks for a code. The row is committed, the code that it had before is superseded, and only then answered.
-//! 2. It shows its user a link and a user code, and polls with the device code. Polls are answered from the poller's memory, paced there;
-//!    twice a minute the row is read again.
-//! 3. A signed-in person types the user code, sees who asks, and approves or denies. Wrong codes are counted in the store.
-//! 4. The approval attaches the computer in one guarded transaction; the next poll learns of it.
-//! 5. An unanswered code expires when its computer next polls; the expiry is also written to the store, so that a late approval cannot
-//!    contradict the answer of that poll.
+//! 1. A registered computer requests a code. The new row is committed and the earlier code superseded before the response.
+//! 2. The computer shows a link and a user code, and polls with the device code. The poller answers from memory, enforces the interval,
+//!    and reads the row again twice a minute.
+//! 3. A signed-in person types the user code, sees the request, and approves or denies it. The store counts wrong codes.
+//! 4. The approval attaches the computer in one guarded transaction; the next poll returns it.
+//! 5. An unanswered code expires at the next poll after its time; the poller also writes the expiry to the store, so that a late approval
+//!    cannot contradict the response to that poll.
 //!
 //! The poller's memory is a cache of the row and the pacing. Changes made elsewhere reach it within a second through [`crate::watch`].
 //!
@@ -48,10 +48,9 @@ use async_recursion::async_recursion as boxed;
 /// The address of all pollers.
 pub type Pollers = Directory<DevicePoller>;
 
-/// All user codes are sealed in one context, so that a typed one can be looked up.
+/// One context for all user codes, so that a typed code can be looked up.
 const SEAL_CONTEXT: &[u8] = b"device user code";
 
-/// The window of `devices.codes_per_hour`.
 const CODES_WINDOW: TimeDelta = TimeDelta::hours(1);
 
 /// The operations on device codes.
@@ -72,12 +71,12 @@ impl DeviceCodes {
         &self.pollers
     }
 
-    /// The pattern from which the family makes pollers.
+    /// The prototype that the family clones for each device code.
     pub fn prototype(&self) -> DevicePoller {
         DevicePoller::new(Arc::clone(&self.dependencies))
     }
 
-    /// A computer asks to be attached, with `key` also for a key of the knowledge API, and with `agent` for an agent to be confirmed.
+    /// A computer requests a code; with `key` also an API key, and with `agent` the confirmation of an agent.
     #[boxed]
     pub async fn start(
         &self,
@@ -86,7 +85,7 @@ impl DeviceCodes {
         key: Option<WantedKey>,
         agent: Option<WantedAgent>,
     ) -> AskResult<StartedDevice, StartError> {
-        /// Two codes of 20^8 are rarely equal, three times in a row never.
+        /// Two codes of 20^8 are rarely equal; three collisions in a row do not happen.
         const DRAWS: u32 = 3;
         if let Some(agent) = &agent
             && let Err(refusal) = self.check(agent).await?
@@ -133,8 +132,8 @@ impl DeviceCodes {
     /// Whether the agent can be confirmed with its computer. The approval checks again that it is neither claimed nor revoked.
     async fn check(&self, agent: &WantedAgent) -> AskResult<(), AgentRefusal> {
         let Dependencies { store, clock, .. } = &*self.dependencies;
-        let known = store.registration_by_claim_token(&agent.claim_token).await?;
-        let Some((registration, _)) = known.filter(|(known, _)| known.id == agent.registration) else {
+        let row = store.registration_by_claim_token(&agent.claim_token).await?;
+        let Some((registration, _)) = row.filter(|(row, _)| row.id == agent.registration) else {
             return Ok(Err(AgentRefusal::Unknown));
         };
         if registration.registration_type != RegistrationType::Anonymous {
@@ -150,17 +149,17 @@ impl DeviceCodes {
     /// Answers a poll of the computer with this device code.
     #[boxed]
     pub async fn poll(&self, device_code: &Secret) -> Result<Poll, InfraError> {
-        let asked = self.by_code(device_code.hash(), |reply| DeviceMessage::Poll { reply }).await?;
-        Ok(asked.transpose()?.unwrap_or(Poll::Expired))
+        let response = self.by_code(device_code.hash(), |reply| DeviceMessage::Poll { reply }).await?;
+        Ok(response.transpose()?.unwrap_or(Poll::Expired))
     }
 
-    /// A person typed a user code and wants to know who asks.
+    /// A person typed a user code; returns the computer that shows it.
     #[boxed]
     pub async fn look(&self, user_code: &UserCode, person: PersonId) -> Result<CodeLookup, InfraError> {
         self.typed(user_code, Guesser { person, by_agent: false }).await
     }
 
-    /// A person or an agent typed a user code in order to answer.
+    /// Looks up the user code of a request to approve or deny.
     async fn answered(&self, user_code: &UserCode, approver: &Approver) -> Result<CodeLookup, InfraError> {
         let by_agent = approver.via.agent().is_some();
         self.typed(user_code, Guesser { person: approver.person, by_agent }).await
@@ -179,7 +178,7 @@ impl DeviceCodes {
         })
     }
 
-    /// A person approves: the computer is attached to their account, and what they agreed to beside it takes effect.
+    /// A person approves: the computer is attached to the person's account, and the other consents take effect.
     #[boxed]
     pub async fn approve(
         &self,
@@ -193,8 +192,9 @@ impl DeviceCodes {
         let Dependencies { clock, rng, keys_per_account_max, .. } = &*self.dependencies;
         let grant = || KeyGrant { id: rng.uuid_v7(clock.now()).into(), keys_max: *keys_per_account_max };
         let agreed = Agreed { key: extras.key.then(grant), agent: extras.agent, consent: extras.consent };
-        let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, agreed, reply }).await?;
-        let approval = asked.transpose()?.unwrap_or(Err(ApprovalRefusal::CodeConsumed));
+        let response =
+            self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, agreed, reply }).await?;
+        let approval = response.transpose()?.unwrap_or(Err(ApprovalRefusal::CodeConsumed));
         let agent = asking.agent.filter(|_| extras.agent.is_some()).and_then(|agent| agent.claim_token);
         Ok(approval.map(|account| ApprovedDevice { account, agent }).map_err(|refusal| match refusal {
             ApprovalRefusal::CodeConsumed => AnswerError::CodeConsumed,
@@ -215,8 +215,8 @@ impl DeviceCodes {
         let CodeLookup::Asking(asking) = self.answered(user_code, &denier).await? else {
             return Ok(Err(AnswerError::CodeConsumed));
         };
-        let asked = self.by_code(asking.code.code, |reply| DeviceMessage::Deny { denier, reply }).await?;
-        Ok(if asked.transpose()?.unwrap_or(false) { Ok(()) } else { Err(AnswerError::CodeConsumed) })
+        let response = self.by_code(asking.code.code, |reply| DeviceMessage::Deny { denier, reply }).await?;
+        Ok(if response.transpose()?.unwrap_or(false) { Ok(()) } else { Err(AnswerError::CodeConsumed) })
     }
 
     /// Makes a running poller read its row, which another process may have changed.

@@ -1,10 +1,10 @@
-//! What keeps an actor from giving an answer of the law.
+//! Failures of infrastructure, as opposed to refusals.
 
 use store::StoreError;
 use supervision::Unavailable;
 use supervision::commit::CommitError;
 
-/// Something that is not an answer of the law: the store or the actor could not be reached.
+/// A failure of the store, an actor or key material, as opposed to a refusal.
 #[derive(Debug, thiserror::Error)]
 pub enum InfraError {
     /// A statement failed, or the database cannot be reached.
@@ -13,10 +13,10 @@ pub enum InfraError {
     /// A group of reads or writes failed; its actor has logged the error.
     #[error(transparent)]
     Group(#[from] CommitError),
-    /// The actor gave no answer.
+    /// The actor did not reply.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
-    /// Keys or other material that should be there.
+    /// Keys or other required material is missing.
     #[error("{0}")]
     Internal(String),
 }

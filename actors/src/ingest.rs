@@ -1,13 +1,13 @@
-//! Batches of addresses and notes: accepted, run, reported (`docs/protocol/knowledge.md` and `docs/decisions/0024-batches.md`).
+//! Batches of URLs and notes (`docs/protocol/knowledge.md` and `docs/decisions/0024-batches.md`).
 //!
-//! 1. A batch is committed with all its items; the request is answered after that. From then on it needs no client.
+//! 1. A batch is committed with all its items before the response. From then on it needs no client.
 //! 2. Its [`BatchAdd`] is activated by the first message, by [`OrphanedBatches`] after a crash, or by a reader on another node.
 //! 3. The actor keeps a lease, has a few items prepared at a time, and commits the outcome of each, which is final.
-//! 4. A [`BatchStreamReader`] reads the stream from any position on. It reads the journal at its own pace, so a slow reader delays no other. The journal is
-//!    that of the actor, or, once the batch has ended, one that its readers share (`ended.rs`).
+//! 4. A [`BatchStreamReader`] reads the stream from any position. It reads the journal at its own pace, so a slow reader delays no other.
+//!    The journal is the actor's, or, once the batch has ended, a cached one that readers share (`ended.rs`).
 //!
-//! **If it crashes:** the next message, or the next pass of [`OrphanedBatches`], starts another actor from the store. Items that were being
-//! prepared are prepared again; outcomes that were committed are kept.
+//! **If it crashes:** the next message, or the next pass of [`OrphanedBatches`], starts another actor from the store. Items in preparation
+//! are prepared again; committed outcomes are kept.
 
 mod batch;
 mod dependencies;
@@ -64,12 +64,12 @@ impl Ingestion {
         &self.batches
     }
 
-    /// What each of them is made from.
+    /// The prototype that the directory clones for each batch.
     pub fn prototype(&self) -> BatchAdd {
         BatchAdd::new(Arc::clone(&self.dependencies))
     }
 
-    /// Takes a batch in, and begins to work on it.
+    /// Stores a batch and starts its work.
     ///
     /// Durable work: run it [`detached`](supervision::detached).
     #[boxed]
@@ -98,8 +98,8 @@ impl Ingestion {
         Ok(AddedBatch::New(BatchAccess { id, is_running: true, spaces: spaces.clone() }))
     }
 
-    /// The stream of a batch, after the message with this number, or from its beginning; `None` when the batch is gone. The caller's
-    /// permission was checked by the query that returned `access`.
+    /// The stream of a batch, from the message after the given number or from the first; `None` if the batch no longer exists. The query
+    /// that returned `access` checked the caller's permission.
     #[boxed]
     pub async fn join(
         &self,
@@ -112,7 +112,7 @@ impl Ingestion {
         Ok(journal.map(|journal| BatchStreamReader::new(self.clone(), id, next, journal)))
     }
 
-    /// Asks that a batch of this account end early; `false` when there is none such that runs.
+    /// Cancels a running batch of this account; `false` if there is none.
     ///
     /// Durable work: run it [`detached`](supervision::detached).
     #[boxed]
@@ -122,7 +122,7 @@ impl Ingestion {
         }
         let ask = |reply| BatchMessage::Cancel { reply };
         match self.batches.ask(&id, || self.load(id), ask, self.batches.settings().ask_deadline).await {
-            // It ended meanwhile, as requested.
+            // The batch has ended in the meantime, as requested.
             Ok(()) | Err(AskError::Unknown) => Ok(true),
             Err(AskError::Load(error)) => Err(error.into()),
             // The cancellation is committed: the process that works on the batch reads it with the next lease.
@@ -133,26 +133,26 @@ impl Ingestion {
         }
     }
 
-    /// Gives all leases back, for another process to continue, and takes none any more. Each actor ends its item that is being committed
-    /// before that.
+    /// Releases all leases, so that another process continues, and takes no new ones. Each actor first finishes the item that is being
+    /// committed.
     pub fn hand_over(&self) {
         self.dependencies.leaves.store(true, Ordering::Relaxed);
         self.batches.announce(|| BatchMessage::HandOver);
     }
 
-    /// The journal of a running batch, as it grows; `None` when it has ended or never was.
+    /// The journal of a running batch, as it grows; `None` if the batch has ended or does not exist.
     async fn follow(&self, id: BatchId) -> Result<Option<JournalReceiver>, InfraError> {
         let ask = |reply| BatchMessage::Join { reply };
         match self.batches.ask(&id, || self.load(id), ask, self.batches.settings().ask_deadline).await {
             Ok(journal) => Ok(Some(journal)),
-            // Ended between two looks.
+            // The batch ended between the two reads.
             Err(AskError::Unknown) => self.ended(id).await,
             Err(AskError::Load(error)) => Err(error.into()),
             Err(AskError::Unavailable(refusal)) => Err(refusal.into()),
         }
     }
 
-    /// The journal of a batch that has ended; `None` when it never was.
+    /// The journal of an ended batch; `None` if it does not exist.
     async fn ended(&self, id: BatchId) -> Result<Option<JournalReceiver>, InfraError> {
         let read = async {
             let batch = self.dependencies.store.batch_by_id(id, None).await.map_err(Some)?;
@@ -171,24 +171,24 @@ impl Ingestion {
     }
 }
 
-/// A batch that is taken in.
+/// A batch to be added.
 #[derive(Debug, Clone)]
 pub struct Submission {
     /// Kind of the batch.
     pub kind: BatchKind,
     /// Owner of the batch.
     pub account: UserAccountId,
-    /// Where its items go. A key has to cover them to join the batch.
+    /// Target spaces of the items. A key must cover them to join the batch.
     pub spaces: Vec<SpaceId>,
-    /// The spaces that the sender's key covers; all of them when absent.
+    /// The spaces that the sender's key covers; `None` for all.
     pub key_spaces: Option<Vec<SpaceId>>,
     /// Its items, in their order.
     pub items: Vec<Item>,
-    /// What makes the request repeatable.
+    /// Makes the request repeatable.
     pub repeat: Option<Repeatable>,
 }
 
-/// What makes a request repeatable: its `Idempotency-Key`, and SHA-256 of its body.
+/// Identifies repeated requests: the `Idempotency-Key`, and SHA-256 of the body.
 #[derive(Debug, Clone)]
 pub struct Repeatable {
     /// The key that the client sent. Without one, the same body joins the batch while it runs.
@@ -197,7 +197,7 @@ pub struct Repeatable {
     pub body: Digest,
 }
 
-/// The outcome of adding a batch. [`Ingestion::join`] returns the stream of a new one and of a known one.
+/// The outcome of adding a batch. [`Ingestion::join`] returns the stream of [`New`](Self::New) and [`Known`](Self::Known) batches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddedBatch {
     /// The batch is stored.
@@ -206,14 +206,14 @@ pub enum AddedBatch {
     Known(BatchAccess),
     /// An earlier request with the same key had another body.
     KeyReused,
-    /// The account has as many batches running as it may have.
+    /// The account has reached its limit of running batches.
     TooMany,
 }
 
-/// The remaining messages of a batch's stream. Nothing is buffered for it: it reads the journal when its reader asks for the next message.
+/// The remaining messages of a batch's stream. Unbuffered: each call for the next message reads the journal.
 #[derive(Debug)]
 pub struct BatchStreamReader {
-    /// Finds the journal again when the actor has ended.
+    /// Opens the journal again when the actor has ended.
     ingestion: Ingestion,
     batch: BatchId,
     next: u32,
@@ -230,7 +230,7 @@ impl BatchStreamReader {
         self.batch
     }
 
-    /// Whether the last message is behind this reader: there is nothing left to read, now or later.
+    /// Whether the reader has returned the last message.
     pub fn is_at_end(&self) -> bool {
         let journal = self.journal.borrow();
         journal.has_ended() && journal.message(self.next).is_none()
@@ -265,7 +265,7 @@ impl BatchStreamReader {
         }
     }
 
-    /// The next message, if it is known already.
+    /// The next message, if it is available without waiting.
     pub fn ready(&mut self) -> Option<(MessageId, String)> {
         self.ready_with(|_, message| message.data())
     }

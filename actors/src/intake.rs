@@ -1,16 +1,18 @@
 //! Event intake: every event is forwarded, held, or answered by the statistics service (`docs/protocol/events.md#intake`).
 //!
-//! 1. The task of the connection reads the body strictly and hashes it. Each event has one judge (`domain::held`): that of a computer is judged
-//!    here, by the facts of its credential; that of an account when its turn comes, since the store knows the computer that it names.
+//! 1. The connection's task parses the body strictly and hashes it. Each event is judged once (`domain::held`): an event of a computer
+//!    here, by the facts of its credential; an event of an account when its turn comes, since only the store knows the computer that it
+//!    names.
 //! 2. An event of a computer that may be forwarded to the embedded log takes one hop, to the actor [`grouped`]: the log checks it against
 //!    the head of its chain, commits it with others, and answers after the commit.
-//! 3. Every other event goes to the actor `ordered`: those of accounts, those to hold, and all for an external service. It handles one event
-//!    of a chain at a time and in order.
-//! 4. What may not be forwarded is held: stored durably, then answered 202 with a warning.
+//! 3. Every other event goes to the actor `ordered`: events of accounts, events to hold, and all events for an external service. It handles
+//!    one event of a chain at a time and in order.
+//! 4. An event that may not be forwarded is held: stored durably, then answered 202 with a warning.
 //!
-//! What has reached an actor is finished apart from the request: a client that hangs up at any byte changes nothing.
+//! An event that has reached an actor is finished independently of the request: a client that disconnects at any byte changes nothing.
 //!
-//! **If handling an event crashes:** its sender gets 424 and sends it again, which is never counted twice. If an actor crashes, the
+//! **If handling an event crashes:** its sender gets 424 and sends it again, which is never counted twice. If an actor crashes, the events
+//! that it was handling end with it, and the root starts another.
 //! events that it was handling end with it, and the root starts another.
 
 mod contract;
@@ -52,7 +54,7 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Before its actors run. `settings`: limits of the ordered path.
+    /// `settings`: limits of the ordered path. The actors do not run yet.
     pub fn new(processor: EventProcessor, body_bytes_max: usize, agents: AgentKinds, settings: &ActorSettings) -> Self {
         Self {
             ordered: Handle::new(ActorKind::Ordered, settings),
@@ -67,7 +69,7 @@ impl Intake {
     #[boxed]
     pub async fn submit(&self, sender: Sender, body: Bytes) -> Result<IntakeOutcome, Unavailable> {
         let payer = sender.payer();
-        // A sender that hangs up from here on is charged too: its event may be recorded.
+        // A sender that disconnects after this point is charged too: its event may be recorded.
         let (then, bytes) = (self.processor.clock.now(), body.len());
         if let Some(refusal) = self.processor.charge(&payer, bytes, then).await {
             return Ok(refusal);
@@ -79,9 +81,9 @@ impl Intake {
         outcome
     }
 
-    /// The same without a budget.
+    /// Accepts one event without charging it to a quota.
     async fn pass(&self, sender: Sender, body: Bytes) -> Result<IntakeOutcome, Unavailable> {
-        // A panic over one event is the end of its request alone.
+        // A panic over one event ends only its request.
         let grouped = AssertUnwindSafe(async {
             let opened = Sealed::open(&body, self.body_bytes_max, &self.agents);
             self.processor.grouped(self.processor.received(sender, body, opened)).await
@@ -98,7 +100,7 @@ impl Intake {
         self.ordered.ask(|reply| OrderMessage::submit(slot, event, reply), deadline).await
     }
 
-    /// Sends a held event through again, as if its sender had sent it now, and settles the entry when it is forwarded.
+    /// Submits a held event again with the authority of its sender, and settles the entry when it is forwarded.
     #[boxed]
     pub async fn release(&self, entry: &HeldEntry, body: Bytes) -> Result<IntakeOutcome, InfraError> {
         let sender = match (&entry.sender, &entry.account) {

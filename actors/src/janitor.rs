@@ -1,4 +1,4 @@
-//! Deletes records that have no use: expired codes, tokens and sessions, registrations that ended long ago, settled held events.
+//! Deletes expired codes, tokens and sessions, registrations that ended long ago, and settled held events.
 //!
 //! **If it crashes:** the next pass removes it.
 
@@ -20,7 +20,7 @@ use crate::mail;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct JanitorSettings {
-    /// Pause between two rounds.
+    /// Pause between two passes.
     #[serde(with = "humantime_serde")]
     pub every: Duration,
     /// Retention by kind of record.
@@ -40,23 +40,23 @@ pub struct Janitor {
     pub store: Store,
     /// The clock of the server.
     pub clock: Clock,
-    /// How long things are kept.
+    /// Retention by kind of record.
     pub settings: PurgeSettings,
-    /// How long entries of feeds are kept.
+    /// Retention of feed entries.
     pub feeds_kept: Duration,
     /// The folder of the mail transport `files`.
     pub outbox: PathBuf,
-    /// How long mails are kept there (`mail.files_kept`).
+    /// Retention of mail files (`mail.files_kept`).
     pub mail_files_kept: Duration,
 }
 
 impl Janitor {
-    /// Removes old mails from the outbox; their number. A folder that cannot be changed is the operator's to mend: the rest of the pass runs.
+    /// Removes old mail files; returns their number. If the folder cannot be changed, the rest of the pass still runs.
     async fn remove_mail_files(&self) -> usize {
-        let Some(before) = self.clock.now().checked_sub_signed(delta(self.mail_files_kept)) else { return 0 };
+        let Some(cutoff) = self.clock.now().checked_sub_signed(delta(self.mail_files_kept)) else { return 0 };
         let outbox = self.outbox.clone();
         let most = (self.settings.batch_rows as usize).saturating_mul(self.settings.batches_max as usize);
-        let removed = tokio::task::spawn_blocking(move || mail::remove_files(&outbox, before, most)).await;
+        let removed = tokio::task::spawn_blocking(move || mail::remove_files(&outbox, cutoff, most)).await;
         let removed = removed.unwrap_or_else(|error| Err(io::Error::other(error)));
         removed.unwrap_or_else(|error| {
             let folder = self.outbox.display();

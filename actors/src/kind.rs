@@ -1,7 +1,7 @@
 //! The kinds of actor of this server.
 //!
-//! To add one: a row here, its actor in a file of its own, and its child in the wiring (`crates/app/src/supervised.rs`). `tests/tidy.rs` checks that every kind
-//! is wired, has its row in `docs/operations.md` and, if requests wait for it, its section in `config.toml`.
+//! To add one: a row here, its actor in its own file, and its child in the wiring (`crates/app/src/supervised.rs`). `tests/tidy.rs` checks
+//! that every kind is wired, has its row in `docs/operations.md` and, if requests wait for it, its section in `config.toml`.
 
 use std::fmt;
 use std::time::Duration;
@@ -76,7 +76,7 @@ kinds! {
     // Admitted events are answered in time even by a slow statistics service; further ones are refused at once.
     Ordered = "ordered", Limits { queue_max: Some(400), ask_deadline: Some(Duration::from_secs(15)), ..Limits::NONE };
     /// Adds the items of one batch.
-    // The actor of a batch leaves by itself when it has no more work.
+    // The actor of a batch stops itself when it has no more work.
     Batches = "batches", Limits {
         queue_max: Some(64),
         idle_after: Some(Duration::ZERO),
@@ -112,13 +112,13 @@ impl ActorKind {
     }
 }
 
-/// Work that is done in groups needs many messages waiting at once.
+/// Grouping needs many waiting messages at once.
 const GROUPED: Limits = Limits { queue_max: Some(8192), ..Limits::NONE };
 
-/// Passes have no callers that wait, and one may take long on a slow disk.
+/// Passes have no waiting callers, and a pass may be slow on a slow disk.
 const PERIODIC: Limits = Limits { queue_max: Some(16), stuck_after: Some(Duration::from_mins(2)), ..Limits::NONE };
 
-/// The limits in which a kind differs from those of all actors. The fields are those of [`ActorSettings`]; `None` is no difference.
+/// The differences of a kind from the common limits. The fields match [`ActorSettings`]; `None` means no difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     queue_max: Option<u32>,
@@ -153,8 +153,8 @@ impl Kind for ActorKind {
         self.name()
     }
 
-    /// All kinds but those that group: their handlers only buffer a message, several per request in the intake of events, and what they do
-    /// later is for many senders at once.
+    /// All kinds except grouping ones: those only buffer a message, several per request in event intake, and their later work serves many
+    /// senders at once.
     fn has_spans(self) -> bool {
         !matches!(self, Self::Lookup | Self::Intake | Self::Hold)
     }
@@ -166,7 +166,7 @@ impl fmt::Display for ActorKind {
     }
 }
 
-/// The jitter of restarts and passes, from the generator of this server.
+/// Jitter of restarts and passes, from the server's random generator.
 pub fn jitter(rng: &Rng) -> Jitter {
     let rng = rng.clone();
     Jitter::new(move || rng.fraction())

@@ -1,8 +1,8 @@
 //! Finds the computers behind presented secrets.
 //!
-//! Every event begins with this read. SQLite answers it on the thread of the request. On PostgreSQL a round trip costs far more than
-//! the lookup, so concurrent requests share one statement, through the actor that also groups commits. Nothing is cached in either
-//! case: a revoked secret is refused by the next request.
+//! Every event starts with this read. SQLite answers it on the thread of the request. On PostgreSQL a round trip costs far more than
+//! the lookup, so concurrent requests share one statement, through the actor that also groups commits. Neither case caches: a
+//! revoked secret is refused by the next request.
 //!
 //! **If it crashes:** requests in progress get 424; a new actor runs the next group.
 
@@ -42,7 +42,7 @@ pub enum MachineLookup {
 }
 
 impl MachineLookup {
-    /// The computer whose secret this is.
+    /// The computer with this secret; `None` if the secret is unknown or revoked.
     #[boxed]
     pub async fn machine(&self, secret: SecretHash) -> Result<Option<KnownMachine>, InfraError> {
         let group = match self {
@@ -50,7 +50,7 @@ impl MachineLookup {
             Self::Grouped(group) => group,
         };
         let deadline = group.settings().ask_deadline;
-        let asked = group.ask(|reply| CommitMessage::Add { item: secret, reply }, deadline).await?;
-        Ok(asked?)
+        let outcome = group.ask(|reply| CommitMessage::Add { item: secret, reply }, deadline).await?;
+        Ok(outcome?)
     }
 }

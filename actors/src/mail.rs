@@ -1,13 +1,13 @@
 //! Sends mail.
 //!
 //! Two kinds of mail:
-//! * A *sign-in code* lives in memory alone, since codes are never kept in the clear. It is tried for a few minutes, each in a task of
-//!   its own so that none waits behind another, with a limit on how many at once; then the person asks for a new one.
-//! * A *notice* was committed together with its cause. It is looked for every other second, tried with growing delays, and given up when it
-//!   is very old. Each try is leased in the row, so that two nodes do not send the same letter.
+//! * A *sign-in code* exists only in memory, since codes are never stored in the clear. Each is tried for a few minutes in its own task, so
+//!   that none waits for another; a limit bounds the concurrent tasks. After that the person requests a new code.
+//! * A *notice* was committed together with its cause. The actor looks for notices every other second, retries with growing delays, and
+//!   gives up very old ones. Each try is leased in the row, so that two nodes do not send the same mail.
 //!
-//! **If it crashes:** codes under way still leave; notices are found again in the store. A letter whose sending was not noted is sent
-//! again under the same `Message-ID`.
+//! **If it crashes:** tasks in progress still send their codes; notices are read again from the store. A mail that was sent without being
+//! recorded as sent is sent again with the same `Message-ID`.
 
 mod settings;
 mod transport;
@@ -34,7 +34,7 @@ pub use transport::{Transport, Undelivered, remove_files};
 use crate::kind::ActorKind;
 use async_recursion::async_recursion as boxed;
 
-/// Notices that are taken out of the store at once.
+/// Notices that are read from the store at once.
 const DRAIN_ROWS: usize = 8;
 
 /// The dependencies of the mailer.
@@ -55,18 +55,18 @@ pub struct Dependencies {
 /// Sent by [`Mail`] and by the actor's own timer.
 #[derive(Debug)]
 pub enum MailMessage {
-    /// Send a letter that must not be written down.
+    /// Send a mail with a code, which must not be stored.
     Send {
         /// The mail with its code.
         mail: OutgoingMail,
-        /// Whether it was taken.
+        /// Whether the mail was accepted.
         reply: Reply<Result<(), Busy>>,
     },
-    /// Look for notices: it is time, or one was just committed.
+    /// Look for notices: the timer fired, or one was just committed.
     Look,
 }
 
-/// Too many letters are being sent already.
+/// Too many mails are being sent already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Busy;
 
@@ -85,7 +85,7 @@ impl Mail {
         &self.0
     }
 
-    /// Takes a letter and returns; it leaves when the transport allows. For letters with codes.
+    /// Queues a sign-in mail and returns; the mail is sent as soon as the transport is available.
     #[boxed]
     pub async fn send(&self, mail: OutgoingMail) -> Result<(), Unavailable> {
         let deadline = self.0.settings().ask_deadline;
@@ -93,7 +93,7 @@ impl Mail {
         taken.map_err(|Busy| Unavailable::Overloaded)
     }
 
-    /// A notice was committed: it leaves a little sooner. Nothing depends on it.
+    /// Hints that a notice was committed, so that it is sent sooner. Optional.
     pub fn wake(&self) {
         // If the actor does not run, its next pass finds the notice.
         let _ = self.0.send(|_: Reply<()>| MailMessage::Look);
@@ -104,12 +104,12 @@ impl Mail {
 #[derive(Debug, Clone)]
 pub struct Mailer {
     dependencies: Arc<Dependencies>,
-    /// Letters that are being sent, codes and notices, over restarts of the actor.
+    /// Permits of mails that are being sent, codes and notices; kept across restarts of the actor.
     in_flight: Arc<Semaphore>,
 }
 
 impl Mailer {
-    /// Nothing is sent yet.
+    /// Creates a mailer without mails in progress.
     pub fn new(dependencies: Dependencies) -> Self {
         let in_flight = Arc::new(Semaphore::new(dependencies.settings.in_flight_max.min(Semaphore::MAX_PERMITS)));
         Self { dependencies: Arc::new(dependencies), in_flight }
@@ -126,7 +126,7 @@ pub struct MailerState {
 impl Mailer {
     async fn pre_start(&self, myself: ActorRef<MailMessage>, (): ()) -> Result<MailerState, ActorProcessingErr> {
         myself.cast(MailMessage::Look)?;
-        // The timer's task ends by itself when the actor does.
+        // The timer's task ends with the actor.
         drop(myself.send_interval(self.dependencies.settings.drain_every, || MailMessage::Look));
         Ok(MailerState::default())
     }
@@ -134,7 +134,7 @@ impl Mailer {
     #[ractor::message(MailMessage::Send { mail, reply })]
     fn send(&self, mail: OutgoingMail, reply: Reply<Result<(), Busy>>) {
         let Ok(place) = Arc::clone(&self.in_flight).try_acquire_owned() else {
-            tracing::warn!("a sign-in code was refused: too many letters are being sent");
+            tracing::warn!("a sign-in code was refused: too many mails are being sent");
             reply.send(Err(Busy));
             return;
         };
@@ -155,7 +155,7 @@ impl Mailer {
 }
 
 impl Mailer {
-    /// Looks for notices beside the mailbox, so that codes do not wait for a slow mail server; one look at a time.
+    /// Looks for notices outside the mailbox, so that codes do not wait for a slow mail server; one look at a time.
     fn drain(&self, state: &mut MailerState) {
         if state.drain.as_ref().is_none_or(JoinHandle::is_finished) {
             let (dependencies, in_flight) = (Arc::clone(&self.dependencies), Arc::clone(&self.in_flight));
@@ -195,9 +195,9 @@ async fn send_code(dependencies: &Dependencies, mail: OutgoingMail) {
     }
 }
 
-/// Sends due notices until none is left.
+/// Sends all due notices.
 async fn drain(dependencies: &Arc<Dependencies>, in_flight: &Arc<Semaphore>) -> Result<(), StoreError> {
-    // Longer than any honest try: connecting, greeting, TLS, signing in, and the letter each wait for answers.
+    // Exceeds the longest possible delivery: each SMTP step has its own timeout.
     let lease = dependencies.settings.smtp.timeout * 8 + Duration::from_mins(1);
     loop {
         let now = dependencies.clock.now();
@@ -207,7 +207,7 @@ async fn drain(dependencies: &Arc<Dependencies>, in_flight: &Arc<Semaphore>) -> 
         for due in due {
             let (dependencies, in_flight) = (Arc::clone(dependencies), Arc::clone(in_flight));
             sending.spawn(async move {
-                // Never closed. A code that finds no place is refused; a notice waits.
+                // Never closed. A code without a permit is refused; a notice waits for one.
                 let _place = in_flight.acquire().await;
                 send_notice(&dependencies, due).await
             });
@@ -260,7 +260,7 @@ fn count(outcome: &'static str) {
     metrics::counter!("attache_mails_total", "outcome" => outcome).increment(1);
 }
 
-/// A letter with a name of its own, for [`store`]'s transactions.
+/// Assigns an id to a mail, for insertion in a transaction of [`store`].
 pub fn queued(mail: OutgoingMail, rng: &Rng, now: Timestamp) -> QueuedMail {
     QueuedMail { id: rng.uuid_v7(now).into(), mail }
 }

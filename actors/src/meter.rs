@@ -1,16 +1,16 @@
 //! Counts usage (`docs/decisions/0008-usage-and-quotas.md`).
 //!
-//! With the embedded log the meter follows the tree: about once a second it sums the leaves beyond its cursor, and adds the sum and
-//! the new cursor in one transaction of the main database, guarded by the old cursor. So every leaf is counted once, by whichever node
-//! comes first, also if the process crashes in between. Counting does not touch the event path. A request for the usage adds the leaves beyond the
-//! cursor at that moment, so the answer is right as soon as an event has its receipt.
+//! With the embedded log the meter follows the tree: about once a second it sums the leaves after its cursor, and adds the sum and the new
+//! cursor in one transaction of the main database, guarded by the old cursor. So every leaf is counted once, by the first node that commits
+//! it, even if a process crashes in between. The event path does no counting. A request for the usage adds the leaves after the cursor, so
+//! the response is correct as soon as an event has its receipt.
 //!
-//! With an external statistics service there is no log to follow. Intake reports every receipt, the [`ReceiptCounter`] counts it in memory, once for
-//! each event id that it remembers, and the meter writes the counts about once a second.
+//! With an external statistics service there is no log to follow. Intake reports every receipt, the [`ReceiptCounter`] counts it in memory,
+//! once for each event id that it remembers, and the meter writes the counts about once a second.
 //!
-//! **If it crashes:** with the embedded log nothing is lost, and the next pass continues at the cursor. With an external service the counts are
-//! kept when the actor alone crashes; when the process does, up to a second of them is lost, and a resend that comes after that, or to
-//! another node, is counted again. A write without a known outcome is repeated.
+//! **If it crashes:** with the embedded log nothing is lost, and the next pass continues at the cursor. With an external service the counts
+//! survive a crash of the actor; a crash of the process loses up to a second of counts, and a resend after that, or to another node, is
+//! counted again. A write with an unknown outcome is repeated.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,16 +29,16 @@ use crate::infra_error::InfraError;
 use crate::upstream::Upstream;
 use async_recursion::async_recursion as boxed;
 
-/// Leaves that one pass counts; the next follows at once.
+/// Leaves that one pass counts; if more remain, the next pass follows at once.
 const LEAVES_MAX: u32 = 20_000;
 
-/// Events beyond the cursor that a request reads; a meter that is further behind reports too little until it has caught up.
+/// Leaves after the cursor that a request reads; if the meter is further behind, the response is too low until it has caught up.
 const BEYOND_MAX: u32 = 50_000;
 
-/// Event ids that the tally remembers, against counting a resend again.
+/// Event ids that the counter remembers, so that a resend is not counted again.
 const EVENTS_REMEMBERED: usize = 65_536;
 
-/// Where usage is counted from, and asked for. Clones are the same.
+/// Counts usage and reports it. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct Usage {
     store: Store,
@@ -52,7 +52,7 @@ enum Source {
 }
 
 impl Usage {
-    /// Counts what goes to `upstream`.
+    /// Counts the events that go to `upstream`.
     pub fn new(store: Store, upstream: &Upstream) -> Self {
         let source = match upstream {
             Upstream::Embedded { log, .. } => Source::Log(Box::new(log.clone())),
@@ -61,7 +61,7 @@ impl Usage {
         Self { store, source }
     }
 
-    /// Receives the receipts from intake; `None` if the log is followed.
+    /// The counter that intake reports receipts to; `None` with the embedded log.
     pub fn tally(&self) -> Option<Arc<ReceiptCounter>> {
         match &self.source {
             Source::Log(_) => None,
@@ -69,7 +69,7 @@ impl Usage {
         }
     }
 
-    /// What computers used in a window, up to now.
+    /// Usage of the computers in a window, up to now.
     #[boxed]
     pub async fn of(&self, computers: &[Recorder], window: UsageWindow) -> Result<QuotaUsed, InfraError> {
         match &self.source {
@@ -80,7 +80,7 @@ impl Usage {
                 Ok(counted.used + beyond)
             }
             Source::ReceiptCounter(tally) => {
-                // While this is held nothing moves from memory to the store, so nothing is missed or seen twice.
+                // While this lock is held no counts move from memory to the store, so each is read exactly once.
                 let _still = tally.moving.read().await;
                 let counted = self.store.usage_of(computers, window).await?;
                 Ok(counted.used + tally.of(computers, window))
@@ -96,7 +96,7 @@ impl Usage {
         }
     }
 
-    /// Writes what would be lost with the process: nothing where a log is followed.
+    /// Writes the counts that exist only in memory; does nothing with the embedded log.
     #[boxed]
     pub async fn finish(&self) -> Result<(), PassError> {
         match &self.source {
@@ -112,10 +112,10 @@ impl Usage {
             return Ok(Next::Idle);
         }
         domain::failpoint!("meter.count");
-        // Not ours: another node has counted them a moment ago, and there may be more.
+        // The write does nothing if another node has counted these leaves; more may follow.
         self.store.usage_count(counted, until, &days).await?;
         domain::failpoint!("meter.counted");
-        // Spans of the log end where its transactions ended, so a full pass may count a little less.
+        // Log spans end at transaction boundaries, so a full pass may count a little less than the maximum.
         Ok(Next::at_once_if(until - counted > u64::from(LEAVES_MAX) / 2))
     }
 }
@@ -150,7 +150,7 @@ struct Counts {
 }
 
 impl ReceiptCounter {
-    /// An event has its receipt.
+    /// Counts the receipt of an event.
     pub fn receipt(&self, event_id: EventId, recorder: &Recorder, used: QuotaUsed, received_at: Timestamp) {
         if used.is_nothing() {
             return;
@@ -189,7 +189,7 @@ impl ReceiptCounter {
             return Ok(());
         }
         store.usage_add(&days).await?;
-        // Only the written counts: more may have arrived meanwhile.
+        // Subtracts only the written counts: more may have been added during the write.
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         for written in days {
             let key = (written.recorder, written.day);

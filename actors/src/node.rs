@@ -1,7 +1,8 @@
-//! Writes this node into the table of nodes, keeps its clock with the database's, and reads the other nodes
+//! Writes this node into the table of nodes, synchronises its clock with the database's, and reads the other nodes
 //! (`docs/decisions/0029-several-nodes.md`).
 //!
-//! Every five seconds it writes one row and reads all of them. A difference from another node (settings, version, a wrong clock, silence) is
+//! Every five seconds it writes one row and reads the whole table. A difference from another node (settings, version, a wrong clock,
+//! silence) is
 //! logged when it appears and when it ends, and `/readyz` shows it as a degradation.
 //!
 //! **If it crashes:** the next pass writes the row again; other nodes call this one silent after 15 seconds without a row.
@@ -22,10 +23,10 @@ use store::node::NodeBeat;
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
 
-/// Whether the node is ready, as `/readyz` answers.
+/// Readiness of the node, as in `/readyz`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Why it is not ready; `None` while it is.
+    /// Why it is not ready; `None` if it is ready.
     pub unready: Option<String>,
     /// Whether it is shutting down.
     pub is_draining: bool,
@@ -50,7 +51,7 @@ struct State {
     seen: Mutex<SeenNodes>,
 }
 
-/// Known after the listeners were bound.
+/// Properties of the bound listeners.
 struct Introduced {
     address: String,
     operator_address: String,
@@ -64,7 +65,7 @@ pub struct SeenNodes {
     pub clock_ahead: TimeDelta,
     /// All nodes but this one, silent ones too.
     pub others: Vec<NodeRecord>,
-    /// How nodes differ, and whose clock is wrong, this one's too.
+    /// Differences between nodes, including clock skew of this node.
     pub differences: Vec<Difference>,
 }
 
@@ -75,15 +76,15 @@ impl fmt::Debug for State {
 }
 
 impl NodeTable {
-    /// This node, which has no row until it is introduced. `traits` has no addresses yet.
+    /// A node without a row until it is introduced. `traits` has no addresses yet.
     pub fn new(store: Store, clock: Clock, log: Option<Log>, runner: String, traits: NodeTraits) -> Self {
         let (introduced, seen) = (OnceLock::new(), Mutex::default());
         Self(Arc::new(State { store, clock, log, runner, traits, introduced, seen }))
     }
 
-    /// Announces this node to the others from the next pass on: the addresses of its listeners, and how to find out whether it is ready.
+    /// Publishes this node from the next pass on: the addresses of its listeners, and its readiness probe.
     pub fn introduce(&self, address: String, operator_address: String, standing: StandingProbe) {
-        // A second introduction changes nothing.
+        // Only the first introduction has an effect.
         let _ = self.0.introduced.set(Introduced { address, operator_address, standing });
     }
 
@@ -114,7 +115,7 @@ impl NodeTable {
     /// Writes the row of this node.
     async fn beat(&self, introduced: &Introduced, clock_ahead: TimeDelta, is_first: bool) -> Result<(), StoreError> {
         let State { store, clock, log, runner, traits, .. } = &*self.0;
-        // Beside a server that is gone there is no reader of the row.
+        // If the server has stopped, the row has no reader.
         let standing = (introduced.standing)().await.unwrap_or_default();
         let traits = NodeTraits {
             address: introduced.address.clone(),
@@ -144,7 +145,7 @@ pub struct NodePass(pub NodeTable);
 #[derive(Debug, Default)]
 pub struct Logged {
     has_beaten: bool,
-    /// The nodes whose leases hold; another set ends those of the nodes that left.
+    /// The nodes with valid leases; when the set changes, the leases of nodes that left end.
     nodes: Option<BTreeSet<NodeId>>,
     differences: BTreeMap<(NodeId, DifferenceKind), String>,
 }
@@ -175,16 +176,16 @@ impl Pass for NodePass {
         }
         let alive = nodes.iter().filter(|node| !node.is_silent()).count();
         metrics::gauge!("attache_nodes").set(f64::from(u32::try_from(alive).unwrap_or(u32::MAX)));
-        let found = differences(&traits.configuration, &traits.settings, &traits.version, &nodes);
-        logged.compare(&found);
+        let current = differences(&traits.configuration, &traits.settings, &traits.version, &nodes);
+        logged.compare(&current);
         let others = nodes.into_iter().filter(|node| node.traits.id != traits.id).collect();
-        *seen.lock().unwrap_or_else(PoisonError::into_inner) = SeenNodes { clock_ahead, others, differences: found };
+        *seen.lock().unwrap_or_else(PoisonError::into_inner) = SeenNodes { clock_ahead, others, differences: current };
         Ok(Next::AfterPause)
     }
 }
 
 impl Logged {
-    /// Logs the differences that appeared and those that ended.
+    /// Logs the new differences and the resolved ones.
     fn compare(&mut self, found: &[Difference]) {
         let now: BTreeMap<_, _> = found.iter().map(|found| ((found.node, found.kind), found.text.clone())).collect();
         for ((id, _), text) in now.iter().filter(|(key, _)| !self.differences.contains_key(key)) {

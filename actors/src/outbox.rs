@@ -1,11 +1,12 @@
-//! Sends the service's own reports: every change of consent, on a chain of its own for each identity (`docs/decisions/0015-reports-of-consent.md`).
+//! Sends the service's own reports: every change of consent, on a separate chain for each identity
+//! (`docs/decisions/0015-reports-of-consent.md`).
 //!
-//! 1. The change and its event are written in one transaction (`store::consent`), so neither is ever without the other.
+//! 1. The change and its event are written in one transaction (`store::consent`), so that both exist or neither.
 //! 2. The request for the change waits until the event is forwarded, or returns that it is not forwarded yet.
-//! 3. What could not be forwarded is tried again every few seconds, in the order of its chain.
-//! 4. A statistics service that knows another end of the chain, because it lost something, gets a new epoch.
+//! 3. Events that could not be forwarded are tried again every few seconds, in the order of their chain.
+//! 4. If the statistics service has another head for the chain, because it lost events, the chain gets a new epoch.
 //!
-//! Sending the same event twice is harmless: the service answers the same receipt. So two nodes may send at once.
+//! The service answers a repeated event with the same receipt, so two nodes may send at once.
 //!
 //! **If it crashes:** the next pass continues with the events that wait in the store.
 
@@ -25,13 +26,13 @@ use supervision::{Unavailable, detached};
 use crate::upstream::Upstream;
 use async_recursion::async_recursion as boxed;
 
-/// Events of one identity that are read at once.
+/// Maximum number of events of one identity that are read at once.
 const EVENTS_MAX: usize = 100;
 
-/// Identities that one pass looks at.
+/// Maximum number of identities of one pass.
 const IDENTITIES_MAX: usize = 100;
 
-/// Our own events are small.
+/// Maximum size of a report; reports are small.
 const BODY_BYTES_MAX: usize = 65_536;
 
 /// Why an event stays in the outbox for now.
@@ -65,9 +66,9 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Forwards the waiting events of these identities until the caller's deadline; an attempt that was begun continues without the caller.
+    /// Forwards the waiting events of these identities until the caller's deadline; an attempt in progress continues without the caller.
     #[boxed]
-    pub async fn flush(&self, identities: Vec<UserCuid>, patience: Duration) -> Result<(), NotForwarded> {
+    pub async fn flush(&self, identities: Vec<UserCuid>, time_limit: Duration) -> Result<(), NotForwarded> {
         let this = Arc::new(self.clone());
         let work = detached(async move {
             for identity in &identities {
@@ -75,10 +76,9 @@ impl Outbox {
             }
             Ok(())
         });
-        tokio::time::timeout(patience, work).await.map_err(|_elapsed| NotForwarded::TooLate)??
+        tokio::time::timeout(time_limit, work).await.map_err(|_elapsed| NotForwarded::TooLate)??
     }
 
-    /// Forwards what waits of one identity.
     async fn deliver(&self, identity: &UserCuid) -> Result<(), NotForwarded> {
         let mut may_rechain = true;
         loop {
@@ -94,8 +94,8 @@ impl Outbox {
                         domain::failpoint!("outbox.after");
                         self.store.outbox_done(event.id).await?;
                     }
-                    // It took this report before, on an epoch that we have left since and with an answer that never came. The report is
-                    // there, which is all that matters; what follows finds out about the chain.
+                    // The service recorded this report earlier, in an epoch that has ended since, and its response was lost. The report is
+                    // recorded, which suffices; the next events find the state of the chain.
                     SubmitOutcome::PassThrough(passed) if is_taken(&passed) => {
                         tracing::warn!(event.id = %event.id, "the statistics service has an event of ours from before");
                         self.store.outbox_done(event.id).await?;
@@ -155,7 +155,7 @@ fn open(event: &OutboxEvent) -> Result<Sealed, NotForwarded> {
         .map_err(|_| NotForwarded::Upstream("an event in the outbox cannot be read".into()))
 }
 
-/// Whether another form of the event has its id already. Ids of ours are drawn by us alone, so it is the same report.
+/// Whether the service has another form of the event under the same id. Only this server draws ids of reports, so it is the same report.
 fn is_taken(passed: &Passed) -> bool {
     #[derive(Deserialize)]
     struct Refusal {
@@ -165,7 +165,7 @@ fn is_taken(passed: &Passed) -> bool {
         && serde_json::from_slice::<Refusal>(&passed.body).is_ok_and(|refusal| refusal.error == "event_id_conflict")
 }
 
-/// The epoch that a refusal leaves free, as far as it says.
+/// The next free epoch according to a refusal; 0 if the refusal does not contain it.
 fn next_epoch(body: &[u8]) -> u64 {
     #[derive(Deserialize)]
     struct Refusal {

@@ -1,10 +1,10 @@
-//! Notes that computers show themselves, and writes it down now and then.
+//! Records when computers were last seen.
 //!
-//! The read that authenticates a computer returns when it was last seen. Only if that is a minute ago is the computer noted, and about
-//! once a second the noted computers are written in one transaction. The write asks again whether a minute has passed, so a computer is written
-//! once a minute at most, through however many nodes it speaks.
+//! The query that authenticates a computer returns when it was last seen. If that is a minute ago or longer, the computer is noted, and
+//! about once a second one transaction writes the noted computers. The write checks the minute again, so a computer is written at most once
+//! a minute, even if it sends to several nodes.
 //!
-//! **If it crashes:** nothing is lost but the process's last second, and the computer's next request is noted again.
+//! **If it crashes:** the last second is lost, and the computer's next request notes it again.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use domain::ids::MachineUuid;
 use store::Store;
 use supervision::periodic::{Next, Pass, PassError};
 
-/// How seldom a computer is written.
+/// Minimum time between two writes of a computer.
 const SPARING: TimeDelta = TimeDelta::minutes(1);
 
 /// Computers noted between two writes; more are noted at their next request.
 const NOTED_MAX: usize = 100_000;
 
-/// Who showed themselves since the last write. Clones are the same.
+/// The computers seen since the last write. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Presence {
     store: Store,
@@ -30,12 +30,12 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// An empty record, which is written to `store`.
+    /// An empty set of computers, written to `store`.
     pub fn new(store: Store) -> Self {
         Self { store, noted: Arc::default() }
     }
 
-    /// A computer that was `last_seen` then made a request now.
+    /// Notes a request of a computer that was `last_seen` earlier.
     pub fn seen(&self, machine: MachineUuid, last_seen: Timestamp, now: Timestamp) {
         if now - last_seen >= SPARING && !self.noted.contains_key(&machine) && self.noted.len() < NOTED_MAX {
             self.noted.insert(machine, now);
@@ -48,7 +48,8 @@ impl Presence {
         if self.noted.is_empty() {
             return Ok(());
         }
-        let noted: Vec<(MachineUuid, Timestamp)> = self.noted.iter().map(|seen| (*seen.key(), *seen.value())).collect();
+        let noted: Vec<(MachineUuid, Timestamp)> =
+            self.noted.iter().map(|entry| (*entry.key(), *entry.value())).collect();
         self.store.machines_touch(&noted, SPARING).await?;
         for (machine, _) in &noted {
             self.noted.remove(machine);

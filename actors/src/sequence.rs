@@ -1,8 +1,8 @@
-//! Gives new events of the embedded log their place in the tree and signs checkpoints. On PostgreSQL it also writes the newest one to the
-//! node's file.
+//! Assigns tree positions to new events of the embedded log and signs checkpoints. On PostgreSQL it also writes the newest checkpoint to
+//! the node's file.
 //!
-//! On PostgreSQL it rests while no event comes. Each node is woken by its own appends, and its passes are frequent for longer than another node's
-//! lease can last; events of a node that ended before it sequenced them are found at the slower pace of the rest.
+//! On PostgreSQL the passes slow down while no event arrives. Each node is woken by its own appends, and its passes stay frequent for
+//! longer than another node's lease can last; a slow pass finds the events of a node that ended before it sequenced them.
 //!
 //! **If it crashes:** the next pass continues at the end of the log; events stay `pending` a little longer.
 
@@ -14,7 +14,7 @@ use supervision::periodic::{Next, Pass, PassError, Waker};
 pub struct Sequence {
     /// The embedded log that is sequenced.
     pub log: Log,
-    /// How many events one pass takes at most.
+    /// Maximum number of events of one pass.
     pub events_max: u32,
     /// Wake the actors that follow the tree.
     pub grown: Vec<Waker>,

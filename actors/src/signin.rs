@@ -1,13 +1,13 @@
 //! Signing people in (`docs/decisions/0003-sign-in.md` and `docs/decisions/0001-credentials.md`; the rules are in [`domain::signin`]).
 //!
-//! 1. A browser asks for a code. It is given a ticket, and the code goes to the address, whether it has an account or not:
-//!    the answer does not disclose which addresses have one.
-//! 2. A person types a code in that browser. A try is spent in the store before anything is compared.
-//! 3. With the right one person and account are found or made. Then, in one transaction, the ticket is used up and the browser gets a new
-//!    session; the one that it had ends, so that a session from before can never become a signed-in one.
+//! 1. A browser requests a code. It receives a ticket, and the code is mailed to the address, with or without an account: the response
+//!    does not disclose which addresses have one.
+//! 2. A person types a code in that browser. The store counts the try before the comparison.
+//! 3. With the right code the person and account are found or created. Then one transaction consumes the ticket and creates a new session
+//!    for the browser; its previous session ends, so that a session from before the sign-in never becomes a signed-in one.
 //!
-//! A person whom an OpenID provider vouches for enters at step 3. Nothing lives here: every step is a guarded write, run apart from the
-//! request so that a browser that hangs up does not cut it in half.
+//! A sign-in through an OpenID provider starts at step 3. No state is kept in memory: every step is a guarded write, run independently of
+//! the request so that a browser that disconnects does not interrupt it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -30,10 +30,9 @@ use crate::infra_error::InfraError;
 use crate::mail::Mail;
 use async_recursion::async_recursion as boxed;
 
-/// The window of `signin.codes_per_hour`.
 const WINDOW: TimeDelta = TimeDelta::hours(1);
 
-/// What signing in works with.
+/// The dependencies of signing in.
 #[derive(Debug)]
 pub struct Dependencies {
     /// The database of tickets, sessions and persons.
@@ -46,11 +45,11 @@ pub struct Dependencies {
     pub codes: CodeKey,
     /// Sends the codes.
     pub mail: Mail,
-    /// What links in letters begin with.
+    /// Prefix of links in mails.
     pub base_url: String,
-    /// Whether a first sign-in makes an account.
+    /// Whether a first sign-in creates an account.
     pub create_account: bool,
-    /// Codes for one address within an hour, asked for from one network.
+    /// Maximum number of codes for one address within an hour, requested from one network.
     pub codes_per_hour: u32,
     /// Maximum number of codes for one address within an hour, from all browsers.
     pub codes_per_hour_total: u32,
@@ -65,58 +64,58 @@ pub struct Browser {
     pub address: Option<String>,
     /// The name by which the browser identifies itself.
     pub user_agent: Option<String>,
-    /// The session that it had: ended by a new one.
+    /// The browser's previous session, which the new one ends.
     pub session: Option<SecretHash>,
 }
 
-/// Who asks for a code; each has `codes_per_hour` of its own.
+/// The party that requests a code; each has its own `codes_per_hour`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Asker {
-    /// An unknown browser, identified by its network. All of those together have `codes_per_hour_total`.
+    /// An unknown browser, identified by its network. All unknown browsers share `codes_per_hour_total`.
     Stranger(IpAddr),
-    /// A browser that signed in with this address before, by its name. Requests of strangers do not count against it.
+    /// A browser that signed in with this address before, by its name. Requests of unknown browsers do not count against it.
     Known(String),
 }
 
-/// Too many codes were asked for.
+/// The limit of requested codes is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooMany {
-    /// When the next may be.
+    /// Time until the next request is permitted.
     pub retry_after: Duration,
 }
 
-/// A browser that is signed in now.
+/// A browser that has just signed in.
 #[derive(Debug)]
 pub struct Entered {
     /// The secret of the new session, for the cookie.
     pub session: Secret,
-    /// The address that was shown to be theirs.
+    /// The verified address of the person.
     pub email: Email,
-    /// Where it wanted to go.
+    /// Where the browser is redirected.
     pub next: Option<ReturnPath>,
 }
 
-/// What HTTP talks to.
+/// The operations of signing in.
 #[derive(Debug, Clone)]
 pub struct SignIns(Arc<Dependencies>);
 
 impl SignIns {
-    /// With everything it needs.
+    /// Creates the operations from their dependencies.
     pub fn new(dependencies: Dependencies) -> Self {
         Self(Arc::new(dependencies))
     }
 
-    /// Mails a code to `email` and gives the ticket that the browser keeps for it, instead of the one that it had.
+    /// Mails a code to `email` and returns a new ticket for the browser, which replaces its previous one.
     #[boxed]
     pub async fn ask(
         &self,
         email: Email,
         next: Option<ReturnPath>,
         asker: Asker,
-        before: Option<&Secret>,
+        previous: Option<&Secret>,
     ) -> Result<Result<Secret, TooMany>, InfraError> {
-        let (dependencies, before) = (Arc::clone(&self.0), before.map(Secret::hash));
-        detached(async move { dependencies.ask(email, next, asker, before).await }).await?
+        let (dependencies, previous) = (Arc::clone(&self.0), previous.map(Secret::hash));
+        detached(async move { dependencies.ask(email, next, asker, previous).await }).await?
     }
 
     /// The ticket of a browser, in any state.
@@ -199,7 +198,7 @@ impl Dependencies {
         if let Err(refusal) = ticket.opens(&code, &self.codes) {
             return Ok(Err(refusal));
         }
-        // Before the code is used up: a failure here can be retried.
+        // Before the code is consumed: a failure here can be retried.
         let (new, session) = self.session(&ticket.email, SignInMethod::Code, &browser, now).await?;
         if !self.store.signin_use(&token, &new, browser.session.as_ref(), now).await? {
             return Ok(Err(SignInRefusal::Expired));
@@ -216,7 +215,7 @@ impl Dependencies {
         Ok(session)
     }
 
-    /// Finds or makes the person behind a verified address, and draws a session for them.
+    /// Finds or creates the person with a verified address, and draws a session.
     async fn session<'b>(
         &self,
         email: &Email,
@@ -244,7 +243,7 @@ fn entered(new: &NewSession<'_>) {
     tracing::info!(session.id = %new.id, session.via = %new.via, "a person signed in");
 }
 
-/// The part of the internet that one customer of a provider may have: 256 addresses of IPv4, a /48 of IPv6.
+/// The network of one customer of a provider: a /24 of IPv4, a /48 of IPv6.
 fn network(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(v4) => format!("{}/24", Ipv4Addr::from_bits(v4.to_bits() & 0xffff_ff00)),

@@ -26,9 +26,9 @@ pub enum Upstream {
 }
 
 impl Upstream {
-    /// Sends one event. The answer is given after it is durable.
+    /// Sends one event. Returns after the event is durable.
     ///
-    /// `receipt` is given by the embedded log to an event that is new; an external service gives its own.
+    /// `receipt` is the receipt that the embedded log gives to a new event; an external service assigns its own.
     #[boxed]
     pub async fn submit(
         &self,
@@ -76,7 +76,7 @@ impl Upstream {
         }
     }
 
-    /// That the tree of `to` leaves begins with the tree of `from` leaves.
+    /// Proof that the tree of `to` leaves extends the tree of `from` leaves.
     #[boxed]
     pub async fn consistency(&self, from: Option<&str>, to: Option<&str>) -> Result<Passed, contract::Unavailable> {
         match self {
@@ -103,7 +103,8 @@ impl Upstream {
         }
     }
 
-    /// Gives the lease of the embedded log's sequencer back, so that another node signs the log at once. Called after its actor has stopped.
+    /// Releases the sequencer's lease of the embedded log, so that another node signs the log at once. Called after the sequencer has
+    /// stopped.
     #[boxed]
     pub async fn give_leases_back(&self) {
         if let Self::Embedded { log, .. } = self {
@@ -121,8 +122,8 @@ impl Upstream {
         }
     }
 
-    /// Why requests to an external service are refused at the moment, for `/readyz`. Once the circuit breaker
-    /// has been open for its time, the next request is sent, and this is `None` until it fails too. `None` also for the embedded log.
+    /// Why requests to an external service are refused at the moment, for `/readyz`. Once the circuit breaker has been open for its time,
+    /// the next request is sent, and this is `None` until it fails too. Always `None` for the embedded log.
     pub fn refusal(&self) -> Option<String> {
         let Self::External(client) = self else { return None };
         client.refuses_for().map(|left| {

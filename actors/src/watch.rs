@@ -1,11 +1,11 @@
-//! Notices what other processes changed: another node, or an operator's command beside the living server.
+//! Reads changes that other processes made: another node, or an operator's command next to the running server.
 //!
-//! On PostgreSQL one connection of each node listens for hints of other processes (`docs/decisions/0029-several-nodes.md`), which this actor passes
-//! on to the running actors. A hint may be lost, so the actor also asks the store which registrations and device codes changed since the last pass,
-//! and takes over rotated signing keys: every second while nothing listens and for some seconds after a hint, otherwise every eight seconds. So polls
-//! never read the store, and yet a change made elsewhere is seen within about a second.
+//! On PostgreSQL one connection of each node listens for hints of other processes (`docs/decisions/0029-several-nodes.md`), which this
+//! actor passes on to the running actors. A hint may be lost, so the actor also reads the registrations and device codes changed since the
+//! last pass, and replaces rotated signing keys: every second while no connection listens and for some seconds after a hint, otherwise
+//! every eight seconds. So polls need not read the store, and a change made elsewhere takes effect within about a second.
 //!
-//! **If it crashes:** it looks back far enough to miss nothing.
+//! **If it crashes:** the next actor looks back by the overlap.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ use tokio::task::JoinHandle;
 use crate::claim::Claims;
 use crate::device::DeviceCodes;
 
-/// How far each pass looks back beyond the last one: longer than clocks of nodes may differ and than a transaction may take to be
-/// seen.
+/// How far each pass looks back before the end of the last one: exceeds the clock skew of nodes and the time until a transaction is
+/// visible.
 const OVERLAP: TimeDelta = TimeDelta::seconds(10);
 
 /// Maximum number of changes that one pass reads; the next pass continues there at once.
 const CHANGES_MAX: usize = 10_000;
 
-/// A connection that received nothing for this long is asked whether it still works.
+/// Silence of the connection after which it is probed.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
 
-/// Shortest and longest pause before another connection listens.
+/// Minimum and maximum backoff before a new connection listens.
 const LISTEN_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// The pass that reads changes of other processes.
@@ -50,15 +50,15 @@ pub struct ChangeFeed {
     pub devices: DeviceCodes,
     /// How long retired keys still verify.
     pub keep_retired_for: TimeDelta,
-    /// Wakes this actor, because a hint came.
+    /// Wakes this actor when a hint arrives.
     pub waker: Waker,
 }
 
-/// The position that one pass leaves to the next.
+/// Read position, passed from one pass to the next.
 #[derive(Debug, Default)]
 pub struct ChangeCursor {
     registrations: TableCursor,
-    /// Changes of registrations within the overlap, and in how many looks each was seen.
+    /// Changes of registrations within the overlap, with the number of passes that saw each.
     told: HashMap<SecretHash, (Timestamp, u32)>,
     devices: TableCursor,
     ear: Option<Ear>,
@@ -77,18 +77,19 @@ impl Drop for Ear {
     }
 }
 
-/// How far one table was looked at.
+/// Read position in one table.
 #[derive(Debug, Default)]
 struct TableCursor {
     until: Option<Timestamp>,
-    /// The last pass read the maximum: the next continues where it ended.
+    /// The last pass read the maximum: the next one continues where it ended.
     behind: bool,
 }
 
 impl TableCursor {
     fn since(&self, now: Timestamp) -> Timestamp {
         match self.until {
-            // The overlap was looked at when this began. Looking back again would not get on where changes are dense.
+            // Without the overlap: it was read when this catch-up started. With more changes than one page, looking back would never
+            // advance.
             Some(until) if self.behind => until,
             until => until.unwrap_or(now) - OVERLAP,
         }
@@ -107,31 +108,31 @@ impl Pass for ChangeFeed {
 
     async fn run(&self, seen: &mut ChangeCursor) -> Result<Next, PassError> {
         domain::failpoint!("watch.pass");
-        // One that ended has nothing to listen for, or panicked.
+        // A finished task had no hints to listen for, or panicked.
         let ear = seen.ear.get_or_insert_with(|| self.listen());
-        // Before the reads: a change that is committed after them is announced to a connection that listens already.
+        // Loaded before the reads: a change that commits after them is announced to a connection that already listens.
         let is_listening = ear.is_listening.load(Ordering::Acquire) && !ear.task.is_finished();
         let now = self.clock.now();
         let since = seen.registrations.since(now);
-        let found = self.store.registrations_changed_since(since, CHANGES_MAX).await?;
-        let more_registrations = seen.registrations.on(&found, now);
+        let changes = self.store.registrations_changed_since(since, CHANGES_MAX).await?;
+        let more_registrations = seen.registrations.on(&changes, now);
         seen.told.retain(|_, (changed_at, _)| *changed_at >= since - OVERLAP);
-        for (claim_token, changed_at) in found {
+        for (claim_token, changed_at) in changes {
             let (told_at, looks) = seen.told.entry(claim_token).or_insert((changed_at, 0));
             if *told_at != changed_at {
                 (*told_at, *looks) = (changed_at, 0);
             }
             *looks += 1;
-            // Twice, with a pass in between: a ceremony may be starting from a row that was read before the change.
+            // Hints twice, with a pass in between: a ceremony may be starting from a row that was read before the change.
             if matches!(*looks, 1 | 3) {
                 self.claims.hint(claim_token);
             }
         }
-        let found = self.store.devices_changed_since(seen.devices.since(now), CHANGES_MAX).await?;
-        let more_devices = seen.devices.on(&found, now);
-        // Repeated within the overlap: a poller may be starting from a row that was read before the change. One that knows
-        // the end does not look.
-        for (code, _) in found {
+        let changes = self.store.devices_changed_since(seen.devices.since(now), CHANGES_MAX).await?;
+        let more_devices = seen.devices.on(&changes, now);
+        // Repeated within the overlap: a poller may be starting from a row that was read before the change. A poller that has the final
+        // state does not read again.
+        for (code, _) in changes {
             self.devices.hint(code);
         }
         let keys = self.store.assertion_keys(now, self.keep_retired_for).await?;
@@ -153,7 +154,7 @@ impl ChangeFeed {
         Ear { task, is_listening }
     }
 
-    /// Receives hints until there is nothing to listen for. A lost connection is replaced, later after each failure.
+    /// Receives hints until the listener ends. A lost connection is replaced with a growing delay.
     async fn receive(self, is_listening: Arc<AtomicBool>) {
         let listening = metrics::gauge!("attache_changes_listening");
         let mut failures = 0;
@@ -190,21 +191,21 @@ impl ChangeFeed {
     /// Passes hints on until the connection is lost; returns why.
     async fn hear(&self, listener: &mut ChangeListener) -> StoreError {
         loop {
-            let heard = match tokio::time::timeout(CHECK_EVERY, listener.next()).await {
+            let result = match tokio::time::timeout(CHECK_EVERY, listener.next()).await {
                 Ok(Ok(change)) => {
                     match change {
                         Change::Registration(claim_token) => self.claims.hint(claim_token),
                         Change::Device(code) => self.devices.hint(code),
                         Change::Others => {}
                     }
-                    // An actor may be starting from a row that was read before the change: the passes that follow hint again.
+                    // An actor may be starting from a row that was read before the change: the following passes hint again.
                     self.waker.wake();
                     Ok(())
                 }
                 Ok(Err(error)) => Err(error),
                 Err(_) => listener.check().await,
             };
-            if let Err(error) = heard {
+            if let Err(error) = result {
                 return error;
             }
         }
@@ -224,7 +225,7 @@ mod tests {
     fn dense_changes_are_all_found_and_looking_ends() {
         let rng = Rng::seeded(1);
         let now = Timestamp::UNIX_EPOCH + TimeDelta::days(1);
-        // 35,000 changes within the last seven seconds: more than one look holds, within less than the overlap.
+        // 35,000 changes within the last seven seconds: more than one page, within less than the overlap.
         let rows: Vec<_> = (0..35_000)
             .map(|row| {
                 let code = Secret::mint(SecretKind::DeviceCode, &rng).hash();
@@ -232,18 +233,18 @@ mod tests {
             })
             .collect();
         let mut looked = TableCursor::default();
-        let (mut found, mut looks) = (HashSet::new(), 0);
+        let (mut codes, mut looks) = (HashSet::new(), 0);
         loop {
             let since = looked.since(now);
             let look: Vec<_> = rows.iter().filter(|(_, at)| *at >= since).take(CHANGES_MAX).copied().collect();
             looks += 1;
-            found.extend(look.iter().map(|(code, _)| *code));
+            codes.extend(look.iter().map(|(code, _)| *code));
             if !looked.on(&look, now) {
                 break;
             }
             assert!(looks < 10, "it does not get on");
         }
-        assert_eq!((looks, found.len()), (4, rows.len()));
+        assert_eq!((looks, codes.len()), (4, rows.len()));
         let later = now + TimeDelta::seconds(1);
         assert_eq!(looked.since(later), now - OVERLAP, "the next pass looks back again");
     }

@@ -1,14 +1,14 @@
 //! Sends notifications to the endpoints of accounts (`docs/decisions/0033-notifications.md`).
 //!
-//! 1. Each pass reads the endpoints with a delivery that is due. Those that get one of the places, which accounts share fairly, get a task, which
+//! 1. Each pass reads the endpoints with a due delivery. Accounts share the places fairly; each endpoint with a place gets a task, which
 //!    leases the endpoint and sends one delivery at a time.
-//! 2. A task sends deliveries until none is due, one fails, or its time ends; then it gives the lease back. An endpoint that was slow gets its
-//!    next turn in the lane of slow ones, so slow endpoints delay each other only.
-//! 3. A failed delivery is tried again with growing delays, and given up after some days. An endpoint that answers 410, or fails for
-//!    days, is disabled.
+//! 2. A task sends deliveries until none is due, one fails, or its turn ends; then it releases the lease. A slow endpoint gets its next
+//!    turn in the lane of slow ones, so slow endpoints delay only each other.
+//! 3. A failed delivery is tried again with growing delays, and given up after some days. An endpoint that answers 410, or fails for days,
+//!    is disabled.
 //!
-//! **If it crashes:** its tasks end, and the leases soon after; then a pass of any node continues. A delivery whose result was not written is
-//! sent again under the same id.
+//! **If it crashes:** its tasks end, and the leases expire soon after; then a pass of any node continues. A delivery with an unrecorded
+//! result is sent again with the same id.
 
 mod sender;
 mod settings;
@@ -35,7 +35,7 @@ pub use self::settings::WebhookSettings;
 /// Due endpoints that a pass considers.
 const DUE_MAX: usize = 1000;
 
-/// A lease lasts for the longest request and this.
+/// Margin of the lease over the longest request.
 const LEASE_MARGIN: Duration = Duration::from_secs(10);
 
 /// Mean delay after the first try; the later ones are multiples of it.
@@ -59,10 +59,10 @@ pub struct WebhookPass {
     pub settings: WebhookSettings,
 }
 
-/// The endpoints that are being sent to. They end with the actor.
+/// The endpoints in progress. Their tasks end with the actor.
 #[derive(Debug, Default)]
 pub struct WebhookTurns {
-    /// Each returns the speed of its endpoint.
+    /// Each task returns the speed of its endpoint.
     tasks: JoinSet<Speed>,
     under_way: HashMap<Id, Turn<UserAccountId, WebhookId>>,
     /// The places; made by the first pass.
@@ -91,7 +91,7 @@ impl Pass for WebhookPass {
         }
         if queue.taken() < self.settings.in_flight_max {
             for (id, account) in self.store.webhooks_due(self.clock.now(), DUE_MAX).await? {
-                // A task that has just begun has no lease yet.
+                // A task that has just started has no lease yet.
                 if turns.under_way.values().all(|turn| turn.waiter != id) {
                     queue.enter(&account, turns.slow.expected(&id), id)?;
                 }
@@ -101,7 +101,7 @@ impl Pass for WebhookPass {
                 let task = turns.tasks.spawn(async move { this.turn_of(id).await }.in_current_span());
                 turns.under_way.insert(task.id(), turn);
             }
-            // The next pass reads those again that got no place.
+            // The next pass reads the endpoints without a place again.
             queue.withdraw_all();
         }
         metrics::gauge!("attache_webhooks_sending").set(u32::try_from(queue.taken()).unwrap_or(u32::MAX));
@@ -128,17 +128,17 @@ impl WebhookPass {
 
     async fn turn(&self, id: WebhookId, slowest: &mut Duration) -> Result<(), StoreError> {
         let Self { store, clock, .. } = self;
-        let (begun, now) = (Instant::now(), clock.now());
+        let (turn_start, now) = (Instant::now(), clock.now());
         let lease = self.rng.uuid_v7(now);
         if !store.webhook_lease(id, lease, now, self.lease_end(now)).await? {
             return Ok(());
         }
-        while begun.elapsed() < self.settings.turn {
+        while turn_start.elapsed() < self.settings.turn {
             let now = clock.now();
             let Some(due) = store.webhook_try_begin(id, lease, now, self.lease_end(now)).await? else { break };
-            let asked = Instant::now();
+            let request_start = Instant::now();
             let sent = self.sender.send(&due, clock).await;
-            *slowest = asked.elapsed().max(*slowest);
+            *slowest = request_start.elapsed().max(*slowest);
             domain::failpoint!("webhook.sent");
             let now = clock.now();
             let then = self.judge(&due, &sent, now);
@@ -171,7 +171,7 @@ impl WebhookPass {
         if due.failing_since.is_some_and(|since| now - since >= delta(settings.disable_after)) {
             return AfterTry::Disabled(DisabledWhy::Failing);
         }
-        // ± 20 %, so that deliveries that failed together are not sent again together.
+        // ± 20 %, so that deliveries that failed together are spread.
         let own = delay_after(due.tries, RETRY_AFTER_FIRST).mul_f64(0.8 + 0.4 * self.rng.fraction());
         let again_at = now + delta(own.max(requested));
         if due.tries >= settings.tries_max || again_at - due.created_at > delta(settings.give_up_after) {

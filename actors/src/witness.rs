@@ -1,8 +1,8 @@
-//! Asks the configured witnesses to cosign the newest checkpoint of the embedded log.
+//! Requests cosignatures of the newest checkpoint of the embedded log from the configured witnesses.
 //!
-//! 1. Each pass asks every witness that has not cosigned the newest checkpoint, all at the same time. On several nodes the first answer is
-//!    stored for all.
-//! 2. A witness that has seen another history halts the log. One that cannot be reached, or that refuses the log without evidence, is a
+//! 1. Each pass asks, concurrently, every witness that has not cosigned the newest checkpoint. On several nodes the first answer is stored
+//!    for all.
+//! 2. A witness that has seen another history halts the log. A witness that cannot be reached, or refuses the log without evidence, is a
 //!    degradation, and is asked again after a pause.
 //!
 //! **If it crashes:** the next pass asks again; the cosignatures are in the log's database and with the witnesses.
@@ -37,7 +37,7 @@ impl Witnesses {
         Self { log, all: witnesses.into(), faults: Arc::default() }
     }
 
-    /// The witnesses that did not cosign when they were asked last, and why.
+    /// The witnesses that did not cosign at the last request, and why.
     pub fn faults(&self) -> Vec<String> {
         self.lock().iter().map(|(name, (fault, _))| format!("{name}: {fault}")).collect()
     }
@@ -67,7 +67,7 @@ impl Witnesses {
         match fault {
             None => drop(faults.remove(name)),
             Some(fault) => {
-                if faults.get(name).is_none_or(|(before, _)| *before != fault) {
+                if faults.get(name).is_none_or(|(previous, _)| *previous != fault) {
                     tracing::warn!(witness = name, error = fault, "a witness did not cosign the newest checkpoint");
                 }
                 faults.insert(name.to_owned(), (fault, Instant::now()));
@@ -85,8 +85,8 @@ impl Pass for Witnesses {
     type Memory = ();
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
-        let asked = future::join_all(self.all.iter().map(|witness| self.ask(witness))).await;
-        asked.into_iter().collect::<Result<(), LogError>>()?;
+        let results = future::join_all(self.all.iter().map(|witness| self.ask(witness))).await;
+        results.into_iter().collect::<Result<(), LogError>>()?;
         Ok(Next::AfterPause)
     }
 }

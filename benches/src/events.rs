@@ -241,15 +241,15 @@ impl<'a> StateBench<'a> {
     /// Kills the server during a run, restarts it, and checks that every acknowledged event is present.
     fn kill(&mut self, count: usize) -> Result<KillResult> {
         const CONNECTIONS: usize = 16;
-        const PATIENCE: Duration = Duration::from_mins(1);
+        const TIME_LIMIT: Duration = Duration::from_mins(1);
         let run = self.run(count * 2);
-        let (plan, address) = (run.plan(Pace::of(PATIENCE.as_secs_f64())), self.product.address);
+        let (plan, address) = (run.plan(Pace::of(TIME_LIMIT.as_secs_f64())), self.product.address);
         let mut client = Client::new(address)?;
         let size = tree_size(&mut client)?;
         let load = thread::spawn(move || process::send(&plan, address));
         // The generator has started once events appear in the tree.
         let begin = Instant::now();
-        while tree_size(&mut client)? == size && begin.elapsed() < PATIENCE {
+        while tree_size(&mut client)? == size && begin.elapsed() < TIME_LIMIT {
             thread::sleep(Duration::from_millis(20));
         }
         thread::sleep(Duration::from_secs_f64(self.options.seconds / 2.0));

@@ -90,7 +90,7 @@ async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
         late: Cell::new(0),
         statuses: RefCell::default(),
     });
-    let patience = board.end - begin + GRACE;
+    let time_limit = board.end - begin + GRACE;
     let ticker =
         board.pace.rate.filter(|_| board.pace.open).map(|rate| tokio::task::spawn_local(tick(Rc::clone(&board), rate)));
     let tasks: Vec<_> = lanes
@@ -101,7 +101,7 @@ async fn run(address: SocketAddr, plan: Plan) -> Result<Outcome> {
         .collect();
     let mut lanes_done = Vec::with_capacity(tasks.len());
     for task in tasks {
-        let left = patience.saturating_sub(begin.elapsed());
+        let left = time_limit.saturating_sub(begin.elapsed());
         lanes_done.push(tokio::time::timeout(left, task).await.map_err(|_| "answers are still out after the grace")??);
     }
     if let Some(ticker) = ticker {

@@ -12,7 +12,7 @@ use crate::product::make_folder;
 use crate::report::{Report, Sample};
 use crate::stock::Stocks;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// A trial that starts servers on filled folders.
 pub type TrialFn = fn(&str, &Options, &mut Stocks, &mut Report) -> Result<()>;
@@ -32,7 +32,7 @@ impl StartedFloor {
             return Ok(Self { floor, server: None });
         }
         let folder = make_folder(options)?;
-        let server = Server::start(&mut myself(&["floor", floor.command()])?, &folder.path().join("log"), PATIENCE)?;
+        let server = Server::start(&mut myself(&["floor", floor.command()])?, &folder.path().join("log"), TIME_LIMIT)?;
         Ok(Self { floor, server: Some(server) })
     }
 

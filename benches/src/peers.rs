@@ -43,7 +43,7 @@ const SCRIPTS: [(&str, &str); 4] = [
 const README_MARK: &str = "<!-- readme ";
 const README_HEAD: &str = "| | attache | what its users would pick instead | |\n|---|---|---|---|\n";
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIME_LIMIT: Duration = Duration::from_mins(1);
 
 /// A folder in which Node resolves the packages.
 pub struct Peers {
@@ -76,7 +76,7 @@ impl Peers {
     pub fn start(&self, script: &str, arguments: &[&str]) -> Result<Server> {
         let mut command = Command::new("node");
         command.arg(script).args(arguments).current_dir(self.folder.path()).env("NODE_ENV", "production");
-        Server::start(&mut command, &self.path(&format!("{script}.log")), PATIENCE)
+        Server::start(&mut command, &self.path(&format!("{script}.log")), TIME_LIMIT)
     }
 }
 

@@ -147,7 +147,7 @@ fn checkpoint_lag(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding
 
 /// Sends one event and requests its proof until it is included.
 fn lag_of(chain: &mut Chain, machine: &Machine, address: SocketAddr) -> Result<Duration> {
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIME_LIMIT: Duration = Duration::from_secs(30);
     const ASK_EVERY: Duration = Duration::from_millis(10);
     let mut client = client::Client::new(address)?;
     let (event_id, event) = chain.next();
@@ -155,7 +155,7 @@ fn lag_of(chain: &mut Chain, machine: &Machine, address: SocketAddr) -> Result<D
     let receipt = Instant::now();
     let ask = machine.request("GET", &format!("/api/v1/audit/verify?event_id={event_id}"), b"");
     while client.send(&ask)?.json(200)?["status"] != "included" {
-        if receipt.elapsed() > PATIENCE {
+        if receipt.elapsed() > TIME_LIMIT {
             return Err("an event does not get into a checkpoint".into());
         }
         thread::sleep(ASK_EVERY);

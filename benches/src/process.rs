@@ -24,7 +24,7 @@ pub struct Server {
 
 impl Server {
     /// Starts a server and waits for its first line. Standard error is written to `log`.
-    pub fn start(command: &mut Command, log: &Path, patience: Duration) -> Result<Self> {
+    pub fn start(command: &mut Command, log: &Path, time_limit: Duration) -> Result<Self> {
         let started = Instant::now();
         let words = fs::File::options().create(true).append(true).open(log)?;
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(words).spawn()?;
@@ -39,7 +39,7 @@ impl Server {
             let _ = std::io::copy(&mut output, &mut std::io::sink());
         });
         let mut server = Self { child, ready: String::new(), started_in: Duration::ZERO };
-        let line = receiver.recv_timeout(patience).map_err(|_| format!("{command:?} does not get ready"))??;
+        let line = receiver.recv_timeout(time_limit).map_err(|_| format!("{command:?} does not get ready"))??;
         server.started_in = started.elapsed();
         if line.is_empty() {
             let status = server.child.wait()?;

@@ -19,12 +19,12 @@ use crate::process::{Server, myself, roomy};
 use crate::settle::Debtor;
 
 /// Long enough for a start that is ten times slower than its goal.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIME_LIMIT: Duration = Duration::from_mins(1);
 /// Bearer token between product and upstream; the harness's upstream ignores it.
 const UPSTREAM_TOKEN: &str = "benches";
 
 /// Path of the main database in the folder.
-pub const FACTS: &str = "data/attache.db";
+pub const MAIN_DATABASE: &str = "data/attache.db";
 /// Path of the log's database in the folder.
 pub const LOG: &str = "data/statistics.db";
 
@@ -69,7 +69,7 @@ impl Product {
             Upstream::Embedded => (None, None),
             Upstream::External(delay) => {
                 let mut command = myself(&["upstream", "--delay-ms", &delay.as_millis().to_string()])?;
-                let service = Server::start(&mut command, &folder.path().join("upstream.log"), PATIENCE)?;
+                let service = Server::start(&mut command, &folder.path().join("upstream.log"), TIME_LIMIT)?;
                 let address = service.ready.parse()?;
                 (Some(service), Some(address))
             }
@@ -95,12 +95,12 @@ impl Product {
 
     /// Path of the main database.
     pub fn database(&self) -> PathBuf {
-        self.folder.path().join(FACTS)
+        self.folder.path().join(MAIN_DATABASE)
     }
 
     /// The conditions to wait for: `tree_size` leaves with the embedded service.
     pub fn debtor(&self, tree_size: u64) -> Debtor<'_> {
-        let files = [FACTS, LOG].map(|file| self.folder.path().join(file));
+        let files = [MAIN_DATABASE, LOG].map(|file| self.folder.path().join(file));
         Debtor {
             server: &self.server,
             tree: self.upstream.is_none().then_some((self.address, tree_size)),
@@ -181,7 +181,7 @@ pub fn program(options: &Options) -> Result<PathBuf> {
 fn serve(program: &Path, folder: &Path) -> Result<Server> {
     let mut command = roomy(program);
     command.args(["serve", "--config"]).arg(folder.join("config.toml")).current_dir(folder);
-    Server::start(&mut command, &folder.join("server.log"), PATIENCE)
+    Server::start(&mut command, &folder.join("server.log"), TIME_LIMIT)
 }
 
 /// The default configuration except for paths, addresses, and limits per IP address, because all requests come from

@@ -22,7 +22,7 @@ use crate::plan;
 use crate::process::Server;
 
 /// Timeout of settling: a restarted server with a log of millions of events has much to process.
-const PATIENCE: Duration = Duration::from_mins(10);
+const TIME_LIMIT: Duration = Duration::from_mins(10);
 /// Length of an idle window; two in a row are required.
 const WINDOW: Duration = Duration::from_millis(500);
 const QUIET_WINDOWS: u32 = 2;
@@ -44,7 +44,7 @@ pub struct Debtor<'a> {
 pub fn settled(debtor: &Debtor) -> Result<f64> {
     let begin = Instant::now();
     let in_time = |what: &str| -> Result<()> {
-        if begin.elapsed() < PATIENCE { Ok(()) } else { Err(format!("the server does not settle: {what}").into()) }
+        if begin.elapsed() < TIME_LIMIT { Ok(()) } else { Err(format!("the server does not settle: {what}").into()) }
     };
     if let Some((address, wanted)) = debtor.tree {
         const ASK_EVERY: Duration = Duration::from_millis(50);

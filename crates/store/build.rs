@@ -1,4 +1,4 @@
-//! A new migration file is compiled in by the next build.
+//! Rebuilds the crate if a migration file is added.
 
 fn main() {
     println!("cargo:rerun-if-changed=../../migrations/sqlite");

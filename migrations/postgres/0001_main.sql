@@ -1,5 +1,5 @@
--- The main database. Tables follow the product: accounts and persons, their sign-in, agents, computers, consent, events that
--- could not be forwarded, usage, notifications, the knowledge API, and last the servers themselves.
+-- The main database. Sections: accounts and persons, sign-in and mail, agents, computers, consent, held events, usage,
+-- notifications, the knowledge API, memories, servers.
 --
 -- `migrations/sqlite` has the same tables, columns and indexes. Where the two files differ, a comment says why.
 
@@ -12,7 +12,8 @@ CREATE TABLE accounts (
     balance_cents BIGINT NOT NULL DEFAULT 0,
     name TEXT,
     created_at TIMESTAMPTZ NOT NULL,
-    -- A pause of recording: until then the effective level is off, independent of the recorded levels. Past times have no effect.
+    -- End of a pause of recording: until then the effective level is off, independent of the recorded levels. Past times have
+    -- no effect.
     paused_until TIMESTAMPTZ
 );
 
@@ -36,13 +37,14 @@ CREATE TABLE balance_entries (
 
 CREATE INDEX balance_entries_by_account ON balance_entries (account_id, id);
 
--- Accounts that their owners closed. Access ended with this row; the janitor deletes the contents in steps.
+-- Accounts that their owners closed. The transaction that inserts the row ends every access; the janitor deletes the contents
+-- in steps.
 CREATE TABLE account_closings (
     account_id TEXT PRIMARY KEY REFERENCES accounts (user_account_id),
     -- The owner, whose row is deleted too, unless they signed in again.
     person_id UUID,
     closed_at TIMESTAMPTZ NOT NULL,
-    -- Null while there are contents to delete.
+    -- Null until all contents are deleted.
     emptied_at TIMESTAMPTZ
 );
 
@@ -52,10 +54,10 @@ CREATE INDEX account_closings_to_empty ON account_closings (closed_at) WHERE emp
 
 CREATE TABLE sessions (
     token_hash BYTEA PRIMARY KEY,
-    -- An id that pages may show.
+    -- Public id, which pages may show.
     id UUID NOT NULL,
     person_id UUID NOT NULL REFERENCES persons (id),
-    -- code, operator, or oidc: with the name of the provider.
+    -- code, operator, or oidc: followed by the name of the provider.
     via TEXT NOT NULL,
     address TEXT,
     user_agent TEXT,
@@ -77,13 +79,13 @@ CREATE TABLE signin_addresses (
 
 CREATE INDEX signin_addresses_by_time ON signin_addresses (asked_at);
 
--- An address may have several live codes: each works in the browser that requested it until that browser requests another, so
--- requests from elsewhere do not lock the owner of the address out.
+-- An e-mail address may have several live codes. Each is valid in the browser that requested it until that browser requests
+-- another, so requests from other browsers do not lock out the owner of the address.
 CREATE TABLE signin_tickets (
     -- SHA-256 of the secret in the browser.
     ticket_hash BYTEA PRIMARY KEY,
     email TEXT NOT NULL,
-    -- The network of the request, by which codes are counted.
+    -- Network of the request; codes are counted per network.
     network TEXT,
     sealed_code BYTEA NOT NULL,
     -- Path after the sign-in.
@@ -97,11 +99,11 @@ CREATE TABLE signin_tickets (
 CREATE INDEX signin_tickets_by_email ON signin_tickets (email, created_at);
 CREATE INDEX signin_tickets_by_end ON signin_tickets (expires_at);
 
--- Completed sign-ins with an OpenID provider: a second use of one is refused.
+-- Used states of sign-ins with an OpenID provider: a second use is refused.
 CREATE TABLE signin_errands (
     -- SHA-256 of the secret in the browser.
     errand_hash BYTEA PRIMARY KEY,
-    -- Afterwards its cookie has expired, and the row can be deleted.
+    -- After this time the cookie has expired, and the row can be deleted.
     expires_at TIMESTAMPTZ NOT NULL
 );
 
@@ -115,7 +117,7 @@ CREATE TABLE mails (
     created_at TIMESTAMPTZ NOT NULL,
     next_try_at TIMESTAMPTZ NOT NULL,
     tries BIGINT NOT NULL DEFAULT 0,
-    -- The node that sends it, until `next_try_at`. The lease of a node without a row in `nodes` has ended.
+    -- The node that holds the lease, until `next_try_at`. The lease of a node without a row in `nodes` has ended.
     leased_by UUID,
     sent_at TIMESTAMPTZ,
     given_up_at TIMESTAMPTZ,
@@ -143,15 +145,16 @@ CREATE TABLE registrations (
     claimed_at TIMESTAMPTZ,
     -- The kind of credential with which the person confirmed.
     claimed_via TEXT,
-    -- The agent whose token confirmed the claim, and with which this one ends; null if the person confirmed in a browser.
+    -- The agent that confirmed the claim with its token. If it is revoked, this agent is revoked too. Null if the person
+    -- confirmed in a browser.
     claimed_by UUID REFERENCES registrations (id),
-    -- Rights that the person gave on the page of the agent's computer, separated by commas. Null: those that the protocol gives
-    -- account bearers.
+    -- Rights that the person granted on the page of the agent's computer, separated by commas. Null: the protocol's default
+    -- rights of account bearers.
     rights TEXT,
-    -- The name that the account gave it.
+    -- Name that the account set.
     label TEXT,
     revoked_at TIMESTAMPTZ,
-    -- Changes with every transition, so that other processes find the rows to read again.
+    -- Updated by every transition, so that other processes find the rows to read again.
     changed_at TIMESTAMPTZ NOT NULL,
     CHECK ((account_id IS NULL) = (claimed_at IS NULL)),
     CHECK ((person_id IS NULL) = (claimed_at IS NULL)),
@@ -204,7 +207,7 @@ CREATE TABLE assertion_keys (
     retired_at TIMESTAMPTZ
 );
 
--- One key signs, one is announced.
+-- At most one key signs, and at most one is announced.
 CREATE UNIQUE INDEX assertion_keys_one ON assertion_keys (state) WHERE state <> 'retired';
 
 -- Secrets of the server, such as the key that seals codes.
@@ -218,11 +221,12 @@ CREATE TABLE server_keys (
 CREATE TABLE identities (
     user_cuid TEXT PRIMARY KEY,
     account_id TEXT REFERENCES accounts (user_account_id),
-    -- The chain on which the service reports changes of consent for this identity, and its newest position.
+    -- Machine id of the chain on which the service reports changes of consent for this identity, and the chain's newest
+    -- position.
     control_machine_uuid UUID UNIQUE,
     control_chain_epoch BIGINT NOT NULL DEFAULT 0,
     control_seq BIGINT NOT NULL DEFAULT 0,
-    -- The seal of its newest event; null at the beginning of an epoch.
+    -- Seal of its newest event; null at the start of an epoch.
     control_prev BYTEA,
     created_at TIMESTAMPTZ NOT NULL
 );
@@ -239,11 +243,12 @@ CREATE TABLE machines (
     first_seen_at TIMESTAMPTZ NOT NULL,
     last_seen_at TIMESTAMPTZ NOT NULL,
     attached_at TIMESTAMPTZ,
-    -- The agent whose token approved the attachment, and with which it ends; null if the person or an operator approved it.
+    -- The agent that approved the attachment with its token. If it is revoked, the attachment ends. Null if the person or an
+    -- operator approved it.
     attached_by UUID REFERENCES registrations (id),
     -- See `accounts.paused_until`.
     paused_until TIMESTAMPTZ,
-    -- The party that began the pause: a computer may only end its own.
+    -- The party that started the pause: a computer may only end its own pauses.
     paused_by TEXT CHECK (paused_by IN ('person', 'agent', 'computer')),
     CHECK ((account_id IS NULL) = (attached_at IS NULL))
 );
@@ -255,13 +260,13 @@ CREATE INDEX machines_by_approver ON machines (attached_by) WHERE attached_by IS
 -- Computers that were never attached, by their last request.
 CREATE INDEX machines_unattached ON machines (last_seen_at) WHERE account_id IS NULL AND secret_hash IS NOT NULL;
 
--- Computers that are or were attached to an account, which reads their records. An identity alone proves nothing, since any
--- computer may register under any identity.
+-- Computers that are or were attached to an account, so that the account may read their records. An identity is not sufficient,
+-- because any computer may register under any identity.
 CREATE TABLE attachments (
     account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
     machine_uuid UUID NOT NULL,
     user_cuid TEXT NOT NULL,
-    -- The name that this account gave it. Another account that attaches the same computer does not see it.
+    -- Name that this account set. Another account that attaches the same computer does not see it.
     label TEXT,
     PRIMARY KEY (account_id, machine_uuid, user_cuid)
 );
@@ -269,7 +274,7 @@ CREATE TABLE attachments (
 -- Finds whether a computer was ever attached.
 CREATE INDEX attachments_by_machine ON attachments (machine_uuid);
 
--- Ids that cannot be registered again: events that were recorded under them stay in the log, and no other account may read them.
+-- Ids that cannot be registered again: events recorded under them stay in the log, and other accounts must not read them.
 CREATE TABLE spent_machines (
     machine_uuid UUID PRIMARY KEY,
     -- The identity, until the rows that only this computer needed are deleted.
@@ -280,7 +285,7 @@ CREATE INDEX spent_machines_to_clean ON spent_machines (machine_uuid) WHERE user
 
 CREATE TABLE device_codes (
     device_code_hash BYTEA PRIMARY KEY,
-    -- HMAC of the code that a person types. All share one context, so that a typed code can be looked up.
+    -- HMAC of the code that a person types. All codes share one context, so that a typed code can be looked up.
     sealed_user_code BYTEA NOT NULL UNIQUE,
     machine_uuid UUID NOT NULL,
     user_cuid TEXT NOT NULL,
@@ -288,18 +293,19 @@ CREATE TABLE device_codes (
     created_at TIMESTAMPTZ NOT NULL,
     expires_at TIMESTAMPTZ NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('pending', 'claimed', 'denied', 'expired', 'superseded')),
-    -- An agent on the computer that is to be confirmed too, and its tool. The registration may be deleted before the answer.
+    -- An agent on the computer that requests confirmation too, and its tool. The registration may be deleted before the person
+    -- answers.
     agent_registration UUID,
     agent_tool TEXT,
-    -- The hash of a key of the knowledge API that the computer made and asks for; its scopes are separated by commas.
+    -- Hash of a key of the knowledge API that the computer created and requests; scopes are separated by commas.
     key_hash BYTEA,
     key_scopes TEXT,
     account_id TEXT REFERENCES accounts (user_account_id),
-    -- The person that answered, and the kind of their credential.
+    -- The person who answered, and the kind of their credential.
     person_id UUID REFERENCES persons (id),
     settled_via TEXT,
     settled_at TIMESTAMPTZ,
-    -- Changes with every transition, so that other processes find the rows to read again.
+    -- Updated by every transition, so that other processes find the rows to read again.
     changed_at TIMESTAMPTZ NOT NULL,
     CHECK ((settled_at IS NULL) = (state = 'pending')),
     CHECK ((account_id IS NOT NULL) = (state = 'claimed'))
@@ -310,7 +316,7 @@ CREATE INDEX device_codes_by_machine ON device_codes (machine_uuid, created_at);
 CREATE INDEX device_codes_by_change ON device_codes (changed_at);
 CREATE INDEX device_codes_by_end ON device_codes (expires_at);
 
--- Wrong device codes. Those that agents entered are counted apart, so that an agent cannot keep its person from attaching
+-- Wrong user codes. Guesses by agents are counted separately, so that an agent cannot prevent its person from attaching
 -- computers.
 CREATE TABLE device_guesses (
     id UUID PRIMARY KEY,
@@ -337,12 +343,13 @@ CREATE TABLE consent_levels (
     changed_at TIMESTAMPTZ NOT NULL
 );
 
--- One level for each scope and kind of author; nulls are equal here.
+-- One level for each scope and kind of author; nulls are treated as equal.
 CREATE UNIQUE INDEX consent_levels_scope ON consent_levels (
     user_cuid, COALESCE(machine_uuid, '00000000-0000-0000-0000-000000000000'), COALESCE(lane, ''), (set_by = 'computer')
 );
 
--- Events about changes of consent, written in the transaction of the change, until the statistics service has received them.
+-- Events that report changes of consent, written in the transaction of the change and deleted after the statistics service has
+-- accepted them.
 CREATE TABLE consent_outbox (
     event_id UUID PRIMARY KEY,
     user_cuid TEXT NOT NULL REFERENCES identities (user_cuid),
@@ -356,17 +363,18 @@ CREATE TABLE consent_outbox (
 
 -- HELD EVENTS
 
--- Events that were acknowledged and not forwarded.
+-- Events that were acknowledged but not forwarded.
 CREATE TABLE held_events (
     id UUID PRIMARY KEY,
     -- The owner of the credential: machine:<uuid>, registration:<id> or account:<id>.
     sender TEXT NOT NULL,
     registration_id UUID,
     machine_uuid UUID,
-    -- The account that sees it; null for unclaimed registrations, and for computers, whose account may change.
+    -- The account that may read it; null for unclaimed registrations, and for computers, because a computer may change its
+    -- account.
     account_id TEXT,
     user_cuid TEXT,
-    -- Members of the event that could be read.
+    -- Members of the event that could be parsed.
     event_id UUID,
     event_type TEXT,
     agent_id TEXT,
@@ -382,14 +390,14 @@ CREATE TABLE held_events (
     state TEXT NOT NULL CHECK (state IN ('held', 'released', 'discarded')),
     state_at TIMESTAMPTZ,
     receipt_id UUID,
-    -- Null if consent forbids to keep it, and when the entry is no longer held. Last, since SQLite reads columns that follow a
-    -- long one through its overflow pages.
+    -- Null if consent forbids storing it, and after the entry is released or discarded. Last, because SQLite reads columns
+    -- after a long one through its overflow pages.
     body BYTEA,
     CHECK ((state = 'held') = (state_at IS NULL))
 );
 
--- The same bytes of the same sender are one entry while they are held. Ids of events grow with time, so the first index is
--- written at its end; digests do not, so the second index contains only events without a readable id.
+-- The same bytes of the same sender are one entry while they are held. Event ids grow with time, so inserts into the first
+-- index are at its end; digests do not, so the second index contains only events without a readable id.
 CREATE UNIQUE INDEX held_events_event ON held_events (event_id, sender, body_sha256)
     WHERE state = 'held' AND event_id IS NOT NULL;
 CREATE UNIQUE INDEX held_events_body ON held_events (sender, body_sha256) WHERE state = 'held' AND event_id IS NULL;
@@ -397,12 +405,12 @@ CREATE INDEX held_events_by_machine ON held_events (machine_uuid, id) WHERE stat
 CREATE INDEX held_events_by_account ON held_events (account_id, id) WHERE state = 'held' AND account_id IS NOT NULL;
 CREATE INDEX held_events_by_registration ON held_events (registration_id, received_at, charged_bytes)
     WHERE registration_id IS NOT NULL;
--- The operator's page counts held events by reason from this index alone.
+-- The operator's page counts held events by reason using only this index.
 CREATE INDEX held_events_by_reason ON held_events (reason, received_at) WHERE state = 'held';
 CREATE INDEX held_events_by_end ON held_events (state_at) WHERE state_at IS NOT NULL;
 
--- The sum of `charged_bytes` of held events is that of all rows. A transaction adds to a row that no other transaction has
--- locked, or to a new one, so there are as many rows as concurrent transactions have needed. Lock order: `held_senders` first.
+-- The sum over all rows is the sum of `charged_bytes` of held events. A transaction updates an unlocked row or inserts a new
+-- one, so the number of rows is the maximum number of concurrent transactions. Lock order: `held_senders` first.
 CREATE TABLE held_totals (
     id BIGINT PRIMARY KEY,
     bytes BIGINT NOT NULL
@@ -410,7 +418,7 @@ CREATE TABLE held_totals (
 
 INSERT INTO held_totals (id, bytes) VALUES (1, 0);
 
--- The same sum for each sender. A transaction that changes `held_totals` changes it too.
+-- The same sum per sender, updated in the same transaction as `held_totals`.
 CREATE TABLE held_senders (
     sender TEXT PRIMARY KEY,
     bytes BIGINT NOT NULL
@@ -418,7 +426,7 @@ CREATE TABLE held_senders (
 
 -- USAGE
 
--- Forwarded events that count, by computer, identity and the UTC day of their receipt.
+-- Forwarded events that count as usage, by computer, identity and UTC day of receipt.
 CREATE TABLE usage_days (
     user_cuid TEXT NOT NULL,
     machine_uuid UUID NOT NULL,
@@ -431,7 +439,7 @@ CREATE TABLE usage_days (
 
 CREATE INDEX usage_days_by_day ON usage_days (day);
 
--- The number of leaves of the embedded log that `usage_days` contains; written in the transaction that counts more.
+-- Number of leaves of the embedded log that are counted in `usage_days`, updated in the transaction that counts them.
 CREATE TABLE usage_cursor (
     id BIGINT PRIMARY KEY CHECK (id = 1),
     counted BIGINT NOT NULL
@@ -439,7 +447,7 @@ CREATE TABLE usage_cursor (
 
 INSERT INTO usage_cursor (id, counted) VALUES (1, 0);
 
--- Events of computers without an account and of unclaimed agents, whose number per UTC day is limited.
+-- Events per UTC day of computers without an account and of unclaimed agents, for their daily quota.
 CREATE TABLE sender_days (
     -- machine:<uuid> or registration:<id>.
     sender TEXT NOT NULL,
@@ -459,23 +467,23 @@ CREATE TABLE webhooks (
     account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
     url TEXT NOT NULL,
     description TEXT NOT NULL,
-    -- Each between commas.
+    -- Comma before and after each.
     kinds TEXT NOT NULL,
-    -- Keys of the signatures, 32 bytes. The older one signs too, until its end.
+    -- Signing keys, 32 bytes. The older one also signs until it expires.
     secret BYTEA NOT NULL,
     old_secret BYTEA,
     old_secret_until TIMESTAMPTZ,
     created_at TIMESTAMPTZ NOT NULL,
     disabled_at TIMESTAMPTZ,
     disabled_why TEXT CHECK (disabled_why IN ('owner', 'gone', 'failing')),
-    -- The first failure after the last success.
+    -- Time of the first failure after the last success.
     failing_since TIMESTAMPTZ,
-    -- The lease of the process that sends to the endpoint, one delivery at a time, and its node. The lease of a node without a
-    -- row in `nodes` has ended.
+    -- Lease of the process that sends to the endpoint, one delivery at a time, and its node. The lease of a node without a row
+    -- in `nodes` has ended.
     lease UUID,
     leased_until TIMESTAMPTZ,
     leased_by UUID,
-    -- Notifications without a row, because too many waited for the endpoint: their number, and the time of the last one.
+    -- Notifications that were dropped because too many waited for the endpoint: their number, and the time of the last one.
     dropped BIGINT NOT NULL DEFAULT 0,
     dropped_at TIMESTAMPTZ,
     CHECK ((disabled_at IS NULL) = (disabled_why IS NULL))
@@ -484,21 +492,21 @@ CREATE TABLE webhooks (
 CREATE INDEX webhooks_by_account ON webhooks (account_id, created_at);
 CREATE INDEX webhooks_leased ON webhooks (leased_by) WHERE lease IS NOT NULL;
 
--- The outbox of notifications: a row is written in the transaction of the fact that it reports.
+-- The outbox of notifications: each row is inserted in the transaction of the reported fact.
 CREATE TABLE webhook_deliveries (
     webhook_id UUID NOT NULL REFERENCES webhooks (id) ON DELETE CASCADE,
     notification_id UUID NOT NULL,
     kind TEXT NOT NULL,
     -- The exact bytes of the body.
     body TEXT NOT NULL,
-    -- Further facts of the same kind that this notification stands for.
+    -- Number of further facts of the same kind that this notification reports.
     more BIGINT NOT NULL DEFAULT 0,
     created_at TIMESTAMPTZ NOT NULL,
-    -- Null when it is settled: delivered, or given up.
+    -- Null after the delivery is settled: delivered or given up.
     next_try_at TIMESTAMPTZ,
     tries BIGINT NOT NULL DEFAULT 0,
     last_try_at TIMESTAMPTZ,
-    -- The result of the last try.
+    -- Result of the last try.
     status BIGINT,
     error TEXT,
     settled_at TIMESTAMPTZ,
@@ -515,12 +523,12 @@ CREATE TABLE feeds (
     account_id TEXT PRIMARY KEY REFERENCES accounts (user_account_id),
     -- SHA-256 of the secret in the link.
     token_hash BYTEA NOT NULL UNIQUE,
-    -- Each between commas.
+    -- Comma before and after each.
     kinds TEXT NOT NULL,
     created_at TIMESTAMPTZ NOT NULL
 );
 
--- Has no foreign key to `feeds`: a concurrent deletion of the feed would fail the transaction of the fact.
+-- No foreign key to `feeds`: a concurrent deletion of the feed would make the transaction of the fact fail.
 CREATE TABLE feed_entries (
     account_id TEXT NOT NULL,
     notification_id UUID NOT NULL,
@@ -547,7 +555,8 @@ CREATE TABLE api_keys (
     scopes TEXT NOT NULL,
     -- A JSON array of ids. Null: all spaces of the account.
     spaces TEXT,
-    -- The computer that has the key, which ends with its attachment; null for keys that a person or an operator made.
+    -- The computer that has the key, which is revoked when the attachment ends; null for keys that a person or an operator
+    -- created.
     machine_uuid UUID,
     created_at TIMESTAMPTZ NOT NULL,
     expires_at TIMESTAMPTZ,
@@ -564,7 +573,7 @@ CREATE TABLE spaces (
     account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
     name TEXT NOT NULL,
     is_public BOOLEAN NOT NULL,
-    -- The space of requests that name none.
+    -- The default for requests without a space.
     is_default BOOLEAN NOT NULL,
     created_at TIMESTAMPTZ NOT NULL
 );
@@ -590,7 +599,7 @@ CREATE TABLE knowledge_settings (
     updated_at TIMESTAMPTZ NOT NULL
 );
 
--- Content that a filter left out, with the reason.
+-- Content that a filter rejected, with the reason.
 CREATE TABLE verdicts (
     id UUID PRIMARY KEY,
     account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
@@ -608,24 +617,24 @@ CREATE INDEX verdicts_by_time ON verdicts (created_at);
 CREATE TABLE batches (
     id UUID PRIMARY KEY,
     account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
-    -- Imports run as batches do.
+    -- Imports are processed like batches.
     kind TEXT NOT NULL DEFAULT 'batch' CHECK (kind IN ('batch', 'import')),
     -- A JSON array of ids.
     spaces TEXT NOT NULL,
-    -- The spaces of the sender's key, as a JSON array: the batch changes no others. Null: all spaces of the account.
+    -- The spaces of the sender's key, as a JSON array; the batch changes only these. Null: all spaces of the account.
     key_spaces TEXT,
-    -- The `Idempotency-Key` of the request, by which a repeated request finds the batch, and SHA-256 of its body. A batch loses
-    -- the key when a new request may use the key again.
+    -- The request's `Idempotency-Key`, by which a repeated request finds the batch, and SHA-256 of its body. The key is set to
+    -- null when a new request reuses it after it expired.
     idempotency_key TEXT,
     body_sha256 BYTEA,
     total BIGINT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'failed')),
-    -- The reason of a failure.
+    -- Reason of a failure.
     reason TEXT,
     cancelled_at TIMESTAMPTZ,
     created_at TIMESTAMPTZ NOT NULL,
     finished_at TIMESTAMPTZ,
-    -- The process that runs it, and the end of its lease.
+    -- The process that holds the lease, and the end of the lease.
     runner TEXT,
     leased_until TIMESTAMPTZ
 );
@@ -638,10 +647,11 @@ CREATE INDEX batches_by_time ON batches (created_at);
 CREATE TABLE batch_items (
     batch_id UUID NOT NULL REFERENCES batches (id) ON DELETE CASCADE,
     position BIGINT NOT NULL,
-    -- A URL, or a note: a JSON object, until there is an outcome. The note of an import has a memory, or the fault of a line.
+    -- A URL, or a note as a JSON object, which is deleted when the item has an outcome. The note of an import contains a
+    -- memory, or the fault of a line.
     url TEXT,
     note TEXT,
-    -- The order in which items of the batch finished, from 1: a stream can be sent again from any of them.
+    -- Position of the item among the finished items of the batch, from 1: a stream can be resumed from any position.
     finished BIGINT,
     -- A JSON object.
     outcome TEXT,
@@ -653,76 +663,76 @@ CREATE UNIQUE INDEX batch_items_finished ON batch_items (batch_id, finished);
 
 -- MEMORIES
 
--- The index of an account in numbers. A transaction that changes memories writes this row first, which orders the changes of an
+-- Counts of an account index. A transaction that changes memories updates this row first, which serialises the changes of an
 -- account: other processes follow them by `changes`.
-CREATE TABLE shelves (
+CREATE TABLE account_indexes (
     number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     account_id TEXT NOT NULL UNIQUE REFERENCES accounts (user_account_id),
     memories BIGINT NOT NULL,
     chunks BIGINT NOT NULL,
-    -- The sum of the lengths of all chunks.
+    -- Total length of all chunks, in words.
     words BIGINT NOT NULL,
     -- The sum of `memories.bytes`, which the plan limits.
     bytes BIGINT NOT NULL DEFAULT 0,
-    -- A bit for each language of its memories: a query is stemmed in each of them.
+    -- One bit per language of its memories: a query is stemmed in each of these languages.
     languages BIGINT NOT NULL DEFAULT 0,
-    -- The number of the newest change.
+    -- Number of the newest change.
     changes BIGINT NOT NULL
 );
 
 CREATE TABLE memories (
     id UUID PRIMARY KEY,
-    shelf BIGINT NOT NULL REFERENCES shelves (number),
+    account_index BIGINT NOT NULL REFERENCES account_indexes (number),
     type TEXT NOT NULL,
     title TEXT NOT NULL,
-    -- The source of a page.
+    -- URL of a page.
     url TEXT,
-    -- Bytes of content, title and URL.
+    -- Size of content, title and URL, in bytes.
     bytes BIGINT NOT NULL DEFAULT 0,
-    -- The language in which its words are stemmed.
+    -- Language in which its words are stemmed.
     language TEXT NOT NULL,
-    -- A digest of the canonical URL or of the note, by which duplicates are found. It is not unique: a key limited to spaces must
-    -- not learn of other memories, so it gets a memory of its own.
+    -- Digest of the canonical URL or of the note, by which duplicates are found. Not unique: a key limited to spaces must not
+    -- detect other memories, so its write creates a separate memory.
     dedupe BYTEA NOT NULL,
     -- The spaces of the key that wrote it, as a JSON array. Null: the writer had access to all spaces of the account.
     writer_spaces TEXT,
-    -- A digest of all that is shown, which differs if a page has changed.
+    -- Digest of the shown content, which differs if a page has changed.
     version BYTEA NOT NULL,
     -- Copies of `memory_spaces` and of `memory_tags` (sorted) as JSON arrays, so that a list of memories reads one table.
     spaces TEXT NOT NULL,
     tags TEXT NOT NULL DEFAULT '[]',
     chunks BIGINT NOT NULL,
     words BIGINT NOT NULL,
-    -- The change of `shelves.changes` that wrote it last.
+    -- Value of `account_indexes.changes` at the last change of the memory.
     changed BIGINT NOT NULL,
     created_at TIMESTAMPTZ NOT NULL,
     updated_at TIMESTAMPTZ NOT NULL,
-    -- Last, since SQLite reads columns that follow a long one through its overflow pages.
+    -- Last, because SQLite reads columns after a long one through its overflow pages.
     content TEXT NOT NULL
 );
 
-CREATE INDEX memories_alike ON memories (shelf, dedupe, id);
-CREATE INDEX memories_by_shelf ON memories (shelf, id);
-CREATE INDEX memories_by_type ON memories (shelf, type, id);
-CREATE INDEX memories_by_change ON memories (shelf, changed);
+CREATE INDEX memories_alike ON memories (account_index, dedupe, id);
+CREATE INDEX memories_by_account_index ON memories (account_index, id);
+CREATE INDEX memories_by_type ON memories (account_index, type, id);
+CREATE INDEX memories_by_change ON memories (account_index, changed);
 
--- Deletions, for processes that follow the changes.
+-- Deletions of memories, for processes that follow the changes.
 CREATE TABLE memories_deleted (
-    shelf BIGINT NOT NULL REFERENCES shelves (number),
+    account_index BIGINT NOT NULL REFERENCES account_indexes (number),
     changed BIGINT NOT NULL,
     memory_id UUID NOT NULL,
-    PRIMARY KEY (shelf, changed)
+    PRIMARY KEY (account_index, changed)
 );
 
 -- A tag belongs to the memory: every reader of the memory sees it.
 CREATE TABLE memory_tags (
     memory_id UUID NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
     tag TEXT NOT NULL,
-    shelf BIGINT NOT NULL REFERENCES shelves (number),
+    account_index BIGINT NOT NULL REFERENCES account_indexes (number),
     PRIMARY KEY (memory_id, tag)
 );
 
-CREATE INDEX memory_tags_by_tag ON memory_tags (shelf, tag, memory_id);
+CREATE INDEX memory_tags_by_tag ON memory_tags (account_index, tag, memory_id);
 
 CREATE TABLE memory_spaces (
     space_id UUID NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
@@ -733,11 +743,11 @@ CREATE TABLE memory_spaces (
 CREATE INDEX memory_spaces_by_memory ON memory_spaces (memory_id);
 
 -- The number of memories of an account in a space.
-CREATE TABLE space_shelves (
+CREATE TABLE space_indexes (
     space_id UUID NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
-    shelf BIGINT NOT NULL REFERENCES shelves (number),
+    account_index BIGINT NOT NULL REFERENCES account_indexes (number),
     memories BIGINT NOT NULL,
-    PRIMARY KEY (space_id, shelf)
+    PRIMARY KEY (space_id, account_index)
 );
 
 CREATE TABLE chunks (
@@ -745,24 +755,24 @@ CREATE TABLE chunks (
     memory_id UUID NOT NULL REFERENCES memories (id) ON DELETE CASCADE,
     ordinal BIGINT NOT NULL,
     content TEXT NOT NULL,
-    -- Its length in words; words of the title have a weight.
+    -- Length in words; words of the title are weighted.
     words BIGINT NOT NULL
 );
 
 CREATE UNIQUE INDEX chunks_by_memory ON chunks (memory_id, ordinal);
 
--- The chunks of each space. A search of a space reads the newest of them, and tests whether a chunk belongs to the space, without
--- reading any other chunk.
+-- The chunks of each space. A search of a space reads its newest chunks, and tests whether a chunk belongs to it, without
+-- reading other chunks.
 CREATE TABLE space_chunks (
     space_id UUID NOT NULL REFERENCES spaces (id) ON DELETE CASCADE,
-    shelf BIGINT NOT NULL,
+    account_index BIGINT NOT NULL,
     -- No foreign key, which would need another index: the transaction that deletes a chunk deletes these rows first.
     chunk_id BIGINT NOT NULL,
-    PRIMARY KEY (space_id, shelf, chunk_id)
+    PRIMARY KEY (space_id, account_index, chunk_id)
 );
 
--- The embeddings from which every vector index is made, as 16-bit floats, little-endian. Each chunk has a row; its model is empty
--- while there is no embedding.
+-- Embeddings of chunks, as 16-bit floats, little-endian, from which every vector index is built. Each chunk has a row; the
+-- model is empty while there is no embedding.
 CREATE TABLE vectors (
     chunk_id BIGINT PRIMARY KEY REFERENCES chunks (id) ON DELETE CASCADE,
     model TEXT NOT NULL,
@@ -772,26 +782,26 @@ CREATE TABLE vectors (
 
 CREATE INDEX vectors_by_model ON vectors (model, chunk_id);
 
--- The stems of chunks. These numbers, and the number of chunks that have a stem, determine the lexical rank of a chunk. SQLite has
+-- Stems of chunks. These numbers, and the number of chunks with a stem, determine the full-text rank of a chunk. SQLite uses
 -- its own full-text index instead.
 CREATE TABLE words (
-    shelf BIGINT NOT NULL,
+    account_index BIGINT NOT NULL,
     stem TEXT COLLATE "C" NOT NULL,
     -- No foreign key, which would be checked for each posting: the transaction that deletes a chunk deletes its postings first.
     chunk_id BIGINT NOT NULL,
-    -- Occurrences; those in the title have a weight.
+    -- Number of occurrences; occurrences in the title are weighted.
     frequency BIGINT NOT NULL,
-    -- The length of the chunk.
+    -- Length of the chunk.
     length BIGINT NOT NULL,
-    PRIMARY KEY (shelf, stem, chunk_id) INCLUDE (frequency, length)
+    PRIMARY KEY (account_index, stem, chunk_id) INCLUDE (frequency, length)
 );
 
 CREATE INDEX words_by_chunk ON words (chunk_id);
 
 -- THE SERVERS
 
--- The installation that this database belongs to, with the newest checkpoint of its embedded log. A log that does not continue
--- the checkpoint is refused.
+-- The installation that this database belongs to, with the newest known checkpoint of its embedded log. A log that does not
+-- continue the checkpoint is refused.
 CREATE TABLE installation (
     id BIGINT PRIMARY KEY CHECK (id = 1),
     installation_id UUID NOT NULL,
@@ -802,35 +812,35 @@ CREATE TABLE installation (
     remembered_at TIMESTAMPTZ
 );
 
--- The servers on this database. Each writes its row about every five seconds and deletes it when it stops; a row without writes
--- belongs to a process that ended without stopping.
+-- The nodes on this database. Each updates its row about every five seconds and deletes it when it stops; a row without updates
+-- belongs to a process that crashed.
 CREATE TABLE nodes (
     id UUID PRIMARY KEY,
     -- Name of its host.
     name TEXT NOT NULL,
-    -- Bound addresses of the public and of the operator's listener.
+    -- Bound addresses of the public and the operator's listener.
     address TEXT NOT NULL,
     operator_address TEXT NOT NULL,
     version TEXT NOT NULL,
-    -- SHA-256 of the settings that all nodes have in common.
+    -- SHA-256 of the settings that are expected to be equal on all nodes.
     configuration BYTEA NOT NULL,
-    -- The same settings as JSON: for each path a prefix of the SHA-256 of its value, never the value.
+    -- The same settings as JSON: for each path a prefix of the SHA-256 of its value, not the value.
     settings TEXT NOT NULL,
     started_at TIMESTAMPTZ NOT NULL,
     -- By the clock of the database.
     last_beat_at TIMESTAMPTZ NOT NULL,
-    -- How far the clock of its machine is ahead of the database's.
+    -- Time by which its machine's clock is ahead of the database's clock.
     clock_ahead_ms BIGINT NOT NULL,
     -- Why it is not ready; null while it is.
     unready TEXT,
     is_draining BOOLEAN NOT NULL,
-    -- Whether it has the lease of the log's sequencer.
+    -- Whether it holds the lease of the log's sequencer.
     has_sequencer BOOLEAN NOT NULL,
-    -- Number of running batches with its lease.
+    -- Number of running batches that it has leased.
     batches BIGINT NOT NULL
 );
 
--- Written to find out whether the database accepts writes.
+-- Written to test whether the database accepts writes.
 CREATE TABLE heartbeat (
     id BIGINT PRIMARY KEY CHECK (id = 1),
     beats BIGINT NOT NULL

@@ -27,9 +27,9 @@ impl Gauges {
 
     /// Sets the gauges to the current values.
     pub(super) async fn refresh(&self, app: &App) {
-        show("facts", app.store.pool());
+        show("main", app.store.pool());
         let Upstream::Embedded { log, .. } = &app.upstream else { return };
-        // On PostgreSQL they are those of the facts.
+        // On PostgreSQL they are those of the main database.
         if !log.pool().is_postgres() {
             show("log", log.pool());
         }

@@ -13,7 +13,7 @@ mod folder;
 use std::path::{Path, PathBuf};
 
 use app::config::Settings;
-use app::installation::{Facts, Mismatch, StartRefusal};
+use app::installation::{LogRecord, Mismatch, StartRefusal};
 use clap::{Args, Subcommand};
 use domain::clock::date_time;
 use domain::{Clock, Rng};
@@ -22,7 +22,7 @@ use statistics::log::Log;
 use store::{Pool, Store};
 
 use self::content::Content;
-use self::folder::{BackupFolder, FACTS, LOG, Manifest, Staging};
+use self::folder::{BackupFolder, LOG, MAIN_DATABASE, Manifest, Staging};
 use super::failure::{Done, Failure};
 use super::output;
 
@@ -58,15 +58,15 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
 
 async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
     embedded_only(settings, "pg_dump --format=custom --file attache.dump \"$DATABASE_URL\"")?;
-    let facts = settings.data.dir.join(FACTS);
-    if !facts.exists() {
+    let main = settings.data.dir.join(MAIN_DATABASE);
+    if !main.exists() {
         return Err(Failure::refused(format!("no database in {}: check data.dir", settings.data.dir.display())));
     }
     if settings.upstream.url.is_none() && !settings.data.dir.join(LOG).exists() {
         the_log_was_never_there(settings).await?;
     }
     let folder = BackupFolder::begin(path)?;
-    let mut names = vec![FACTS];
+    let mut names = vec![MAIN_DATABASE];
     // With an external statistics service there is no log.
     if settings.upstream.url.is_none() && settings.data.dir.join(LOG).exists() {
         names.push(LOG);
@@ -94,12 +94,12 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
 
 /// Refuses if the main database has a checkpoint of a log: no server would start from a backup without that log.
 async fn the_log_was_never_there(settings: &Settings) -> Done {
-    let store = Store::open(&settings.database, &settings.data.facts()).await.map_err(Failure::caused)?;
-    let facts = if store.check_schema().await.is_ok() { Facts::read(&store).await.ok() } else { None };
+    let store = Store::open(&settings.database, &settings.data.main_database()).await.map_err(Failure::caused)?;
+    let record = if store.check_schema().await.is_ok() { LogRecord::read(&store).await.ok() } else { None };
     store.close().await;
-    match facts {
-        Some(facts) if facts.know_a_log() => {
-            let mismatch = Mismatch::LogMissing { remembered: facts.events_min() };
+    match record {
+        Some(record) if record.know_a_log() => {
+            let mismatch = Mismatch::LogMissing { remembered: record.events_min() };
             Err(Failure::caused(StartRefusal::of(settings, mismatch)))
         }
         _ => Ok(()),
@@ -119,7 +119,7 @@ async fn verify(path: &Path, json: bool) -> Done {
 async fn restore(path: &Path, json: bool, settings: &Settings) -> Done {
     embedded_only(settings, "pg_restore --clean --if-exists --dbname \"$DATABASE_URL\" attache.dump")?;
     let into = &settings.data.dir;
-    if let Some(there) = [FACTS, LOG].into_iter().find(|name| into.join(name).exists()) {
+    if let Some(there) = [MAIN_DATABASE, LOG].into_iter().find(|name| into.join(name).exists()) {
         return Err(Failure::refused(format!(
             "{} already contains a database ({there}), which is not replaced: move it, or set another data.dir",
             into.display()
@@ -145,7 +145,7 @@ async fn restore(path: &Path, json: bool, settings: &Settings) -> Done {
 
 /// Migrates the copied databases of an older version.
 async fn bring_up_to_date(place: &Path, manifest: &Manifest, settings: &Settings) -> Done {
-    let store = Store::open(&settings.database, &place.join(FACTS)).await.map_err(Failure::caused)?;
+    let store = Store::open(&settings.database, &place.join(MAIN_DATABASE)).await.map_err(Failure::caused)?;
     let migrated = store.migrate().await;
     store.close().await;
     migrated.map_err(Failure::caused)?;

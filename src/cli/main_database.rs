@@ -1,19 +1,19 @@
 //! The main database, for commands that work on it directly.
 
 use app::config::Settings;
-use app::installation::{OpenError, open_facts};
+use app::installation::{OpenError, open_main_database};
 use store::{Store, StoreError};
 
 use super::failure::Failure;
 
 /// Opens the main database, on which a server may be running. It has to exist and to have the current schema.
 pub async fn open_store(settings: &Settings) -> Result<Store, Failure> {
-    open_facts(settings).await.map_err(failed)
+    open_main_database(settings).await.map_err(failed)
 }
 
 /// The same; `None` if it does not exist, so that no server has written to it.
 pub async fn open_store_if_there(settings: &Settings) -> Result<Option<Store>, Failure> {
-    match open_facts(settings).await {
+    match open_main_database(settings).await {
         Err(OpenError::Absent(_)) => Ok(None),
         opened => opened.map(Some).map_err(failed),
     }

@@ -37,7 +37,7 @@ pub struct Arguments {
     space: Vec<String>,
     /// Number of chunks to show per document
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=5))]
-    passages: u8,
+    chunks: u8,
     #[command(flatten)]
     remote: Remote,
 }
@@ -62,14 +62,14 @@ pub async fn run(arguments: &Arguments) -> Done {
         let width = textwrap::termwidth().min(WIDTH_MAX);
         let shown = (1..).zip(&found.results).map(|(nth, result)| {
             let page = page_of(&client, &result.url);
-            shown(nth, result, &page, &asked, arguments.passages, width)
+            shown(nth, result, &page, &asked, arguments.chunks, width)
         });
         shown.collect::<Vec<_>>().join("\n\n")
     });
     Ok(())
 }
 
-fn shown(nth: usize, result: &SearchResult, page: &str, asked: &QueryWords, passages: u8, width: usize) -> String {
+fn shown(nth: usize, result: &SearchResult, page: &str, asked: &QueryWords, chunks: u8, width: usize) -> String {
     let title = terminal::styled(terminal::STRONG, words_of(&result.title));
     let mut lines = vec![
         format!("{nth:>2}. {title}"),
@@ -81,7 +81,7 @@ fn shown(nth: usize, result: &SearchResult, page: &str, asked: &QueryWords, pass
         ),
     ];
     let options = textwrap::Options::new(width).initial_indent("    ").subsequent_indent("    ");
-    for chunk in result.chunks.iter().take(passages.into()) {
+    for chunk in result.chunks.iter().take(chunks.into()) {
         let pieces = excerpt(asked, &words_of(without_title(&chunk.content, &result.title)));
         let chunk_text: String = pieces.iter().map(|piece| highlighted(&piece.text, piece.marked)).collect();
         lines.extend(textwrap::wrap(&chunk_text, &options).into_iter().map(std::borrow::Cow::into_owned));

@@ -32,7 +32,7 @@ use tower::ServiceExt;
 
 use super::head_bytes::{HeadBytes, HeadLimits};
 use super::head_timer::{HeadDeadlines, HeadTimer};
-use super::patience::{Patience, Patient};
+use super::io_timeouts::{IoTimeouts, Patient};
 use super::place::Place;
 
 /// The service of a listener.
@@ -63,7 +63,7 @@ pub struct ConnectionLimits {
     /// Bodies that were not read.
     pub unread: UnreadLimits,
     /// Writing and closing.
-    pub patience: Patience,
+    pub io_timeouts: IoTimeouts,
     /// All connections together, when the listener stops.
     pub drain: Duration,
 }
@@ -141,7 +141,7 @@ pub async fn accept(listener: TcpListener, service: Service, mut door: Door, lim
                 let connection = Arc::new(Connection::new(peer));
                 let heads = HeadTimer::new(limits.heads, place);
                 let head_bytes = HeadBytes::new(&limits.head_bytes);
-                let stream = patient(stream, limits.patience, &connection, (heads, head_bytes));
+                let stream = patient(stream, limits.io_timeouts, &connection, (heads, head_bytes));
                 let watcher = graceful.watcher();
                 let (service, phases) = (service.clone(), phases.clone());
                 let conversation =
@@ -191,7 +191,7 @@ fn turn_away(stream: TcpStream) {
 
 fn patient(
     stream: TcpStream,
-    patience: Patience,
+    io_timeouts: IoTimeouts,
     connection: &Arc<Connection>,
     heads: (HeadTimer, HeadBytes),
 ) -> Patient<TcpStream> {
@@ -199,7 +199,7 @@ fn patient(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = domain::reasons(&error), "TCP_NODELAY could not be set");
     }
-    Patient::new(stream, patience, Arc::clone(connection), heads)
+    Patient::new(stream, io_timeouts, Arc::clone(connection), heads)
 }
 
 /// One connection, from its first request to its last.

@@ -84,7 +84,7 @@ async fn mails_are_queued_while_the_mail_server_is_unavailable() {
     assert_eq!(counted(&world, "sent").await, 0);
 
     let Some(server) = MailServer::start(Setup { port, ..Setup::default() }) else { return };
-    eventually("both letters left", async || (server.mails().len() >= 2).then_some(())).await;
+    eventually("both mails left", async || (server.mails().len() >= 2).then_some(())).await;
     let mails = server.mails();
     let to = |email: &str| mails.iter().find(|mail| mail.to == [email]).unwrap();
     assert!(to("bob@example.com").data.contains(&agent.id.to_string()));

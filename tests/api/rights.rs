@@ -150,14 +150,14 @@ on_sqlite! {
         }
         world.post("/api/v1/consent", &(&computer).into(), &json!({ "level": "off" })).await.expect(200);
         let of_level = || world.mails_to("ada@example.com").into_iter().filter(|mail| mail.contains(SUBJECT)).collect::<Vec<_>>();
-        let mail = eventually("the letter is written", async || of_level().into_iter().next()).await;
+        let mail = eventually("the mail is written", async || of_level().into_iter().next()).await;
         for part in ["claude-code changed how much is recorded", "all computers", "no content", "everything", "/account/activity"] {
             assert!(mail.contains(part), "{part} in {mail}");
         }
         // An agent and a computer do not fill a mailbox, and a later change is mailed again.
         world.advance(std::time::Duration::from_mins(16));
         world.post("/api/v1/consent", &setter, &json!({ "level": "full" })).await.expect(200);
-        eventually("the second letter is written", async || (of_level().len() == 2).then_some(())).await;
+        eventually("the second mail is written", async || (of_level().len() == 2).then_some(())).await;
 
         let browser = Browser::of(&world, &ada);
         let parts = [
@@ -183,7 +183,7 @@ on_sqlite! {
         let id = agent.id.to_string();
         let label = format!("Agent …{}", &id[id.len() - 8..]);
         let mailed = async |parts: &[&str]| {
-            eventually("the letter is written", async || {
+            eventually("the mail is written", async || {
                 world.mails_to("ada@example.com").into_iter().find(|mail| parts.iter().all(|part| mail.contains(part)))
             })
             .await
@@ -196,8 +196,8 @@ on_sqlite! {
 
         let scope = json!({ "seconds": 3600, "machine_uuid": attached.uuid });
         world.post("/api/v1/consent/pause", &agent.token, &scope).await.expect(200);
-        let letter = mailed(&["changed how much is recorded", "nothing until", "(a pause)"]).await;
-        assert!(!letter.contains("Before:"), "a pause changes no level: {letter}");
+        let mail = mailed(&["changed how much is recorded", "nothing until", "(a pause)"]).await;
+        assert!(!mail.contains("Before:"), "a pause changes no level: {mail}");
 
         let browser = Browser::of(&world, &ada);
         let rows = [format!("{label} paused recording on"), format!("{label} set all lanes on")];

@@ -46,9 +46,9 @@ async fn more_connections_than_descriptors_silence_neither_operators_nor_databas
     // Each request has a connection of its own: one that is kept from before the attack would be served on.
     let honest = reqwest::Client::builder().timeout(Duration::from_millis(500)).pool_max_idle_per_host(0);
     let honest = honest.build().unwrap();
-    let patience = tokio::time::Instant::now() + Duration::from_mins(1);
+    let time_limit = tokio::time::Instant::now() + Duration::from_mins(1);
     while honest.get(format!("http://{public}/llms.txt")).send().await.is_ok() {
-        assert!(tokio::time::Instant::now() < patience, "the attack does not take all places");
+        assert!(tokio::time::Instant::now() < time_limit, "the attack does not take all places");
     }
     for path in ["/readyz", "/metrics", "/actors", "/readyz"] {
         let response = reqwest::get(format!("{operator}{path}")).await.unwrap();

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use blackbox::PATIENCE;
+use blackbox::TIME_LIMIT;
 use harness::event::{Chain, Machine};
 
 /// Honest clients, each with its own source address.
@@ -64,7 +64,7 @@ pub async fn clients(url: &str) -> Vec<Honest> {
     let mut honest = Vec::new();
     for nth in 0..CLIENTS {
         let client =
-            reqwest::Client::builder().no_proxy().timeout(PATIENCE).local_address(IpAddr::from([127, 0, 1, nth + 1]));
+            reqwest::Client::builder().no_proxy().timeout(TIME_LIMIT).local_address(IpAddr::from([127, 0, 1, nth + 1]));
         let client = client.build().unwrap();
         let machine = registered(&client, url, nth).await;
         honest.push(Honest { client, url: url.to_owned(), chain: Chain::new(&machine), machine });

@@ -172,7 +172,7 @@ async fn slow_large_bodies_of_few_accounts_delay_another_by_turns() {
         let batch = &mut settings.knowledge.batch;
         (batch.large_bodies_max, batch.large_bodies_per_account_max) = (4, 2);
         batch.large_bodies_turn = Duration::from_millis(100);
-        batch.large_bodies_wait = blackbox::PATIENCE;
+        batch.large_bodies_wait = blackbox::TIME_LIMIT;
         settings.http.body_rate_min = 0;
     })
     .await;

@@ -18,7 +18,7 @@ use blackbox::client::Credential;
 use blackbox::world::{Person, World};
 
 /// Maximum time in which a page must show an expected text.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// More elements than any page has.
 const TABS_MAX: usize = 60;
@@ -223,7 +223,7 @@ impl Browser {
 
     /// Waits until the focus is on what has this name, and types there.
     pub async fn type_into(&self, name: &str, keys: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         loop {
             let active = self.client.active_element().await.unwrap();
             let label = self.label(&active).await;
@@ -278,7 +278,7 @@ impl Browser {
     pub fn sees(&self, text: &str) -> impl Future<Output = ()> {
         let told = std::panic::Location::caller();
         async move {
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + TIME_LIMIT;
             loop {
                 let page = self.text().await;
                 if page.contains(text) {
@@ -304,7 +304,7 @@ impl Browser {
     /// # Panics
     /// When there is none, or several, for too long.
     pub async fn find(&self, role: Role, name: &str) -> Element {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         loop {
             let named = self.named(role).await;
             let exact = named.iter().filter(|(label, _)| label == name).count() == 1;

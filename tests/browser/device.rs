@@ -150,7 +150,7 @@ pages! {
         browser.choose("My computer shows this code").await;
         let colour = |element: Element| async move { element.css_value("background-color").await.unwrap() };
         let deny = colour(deny).await;
-        let deadline = Instant::now() + blackbox::PATIENCE;
+        let deadline = Instant::now() + blackbox::TIME_LIMIT;
         while colour(approve.clone()).await == deny {
             assert!(Instant::now() < deadline, "Approve stays as Deny is");
         }

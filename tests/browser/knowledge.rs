@@ -177,10 +177,10 @@ pages! {
         browser.look("edit-faulty").await;
         browser.fill("Title", "Water").await;
         browser.fill("Tags", "dough").await;
-        browser.fill("Text", "Bread needs **water** and patience.").await;
+        browser.fill("Text", "Bread needs **water** and time_limit.").await;
         browser.press("Save").await;
         browser.sees("The memory is saved.").await;
-        browser.sees("Bread needs water and patience.").await;
+        browser.sees("Bread needs water and time_limit.").await;
         browser.look("edited").await;
         browser.visit(&browser.path().await).await;
         assert!(!browser.text().await.contains("The memory is saved."), "a message is shown once");

@@ -86,7 +86,7 @@ async fn an_unsigned_log_is_reported_by_readiness_actors_metrics_log_and_doctor(
     get("/readyz").await.expect(200);
     assert!(failures().await < 1.0 && metric("attache_log_unplaced_events").await < 1.0);
     assert_eq!(sequence().await["failing"], Value::Null);
-    for database in ["facts", "log"] {
+    for database in ["main", "log"] {
         let number = async |kind: &str| metric(&format!("attache_database_{kind}{{database=\"{database}\"}}")).await;
         assert!(number("connections").await >= 1.0);
         assert!(number("connections_idle").await >= 0.0 && number("writes_waiting").await >= 0.0);

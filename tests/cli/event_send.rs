@@ -202,8 +202,8 @@ async fn however_often_the_sender_is_killed_every_line_is_sent_once() {
     let mut kills = 0;
     loop {
         let mut sender = home.start(&["event", "send", &name, "--json"]);
-        let patience = usize::try_from(rng.below(9)).unwrap();
-        let is_alive = patience == 0 || sender.stdout.reach(patience).await;
+        let time_limit = usize::try_from(rng.below(9)).unwrap();
+        let is_alive = time_limit == 0 || sender.stdout.reach(time_limit).await;
         if is_alive && kills < 12 {
             sender.kill();
             kills += 1;

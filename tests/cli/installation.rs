@@ -1,4 +1,4 @@
-//! Facts and log that do not belong together: refused at the start with the remedies, and accepted with `serve --new-log`.
+//! A main database and a log that do not belong together: refused at the start with the remedies, and accepted with `serve --new-log`.
 
 use std::path::{Path, PathBuf};
 
@@ -138,9 +138,12 @@ async fn missing_facts_are_refused_and_the_log_without_facts_is_set_aside() {
     let home = Home::new();
     let (machine, _, vkey) = used(&home, 1).await;
     remove(&home, "attache.db");
-    is_refused(&home, &["an event log without the facts that belong to it"]);
-    home.run(&["admin", "account", "create", "--email", "ada@example.com"]).refused(1, &["without the facts"]);
-    assert!(!home.data().join("attache.db").exists(), "nothing makes facts beside a log without facts");
+    is_refused(&home, &["an event log without the main database that belongs to it"]);
+    home.run(&["admin", "account", "create", "--email", "ada@example.com"]).refused(1, &["without the main database"]);
+    assert!(
+        !home.data().join("attache.db").exists(),
+        "nothing makes a main database beside a log without a main database"
+    );
 
     let server = serve_new_log(&home).await;
     assert_ne!(epoch_key(&server).await, vkey);
@@ -174,7 +177,7 @@ async fn an_older_copy_of_the_log_is_refused_and_continues_in_a_new_epoch() {
     // The log alone is put back.
     remove(&home, "statistics.db");
     std::fs::copy(older.join("statistics.db"), home.data().join("statistics.db")).unwrap();
-    is_refused(&home, &["the event log has 3 signed events, and the facts remember 4", "rolled back"]);
+    is_refused(&home, &["the event log has 3 signed events, and the main database remembers 4", "rolled back"]);
 
     // So is another history of the same log, however long.
     copy(&older, &home.data());
@@ -213,7 +216,7 @@ async fn a_log_of_another_installation_is_refused() {
     used(&other, 2).await;
     remove(&home, "statistics.db");
     std::fs::copy(other.data().join("statistics.db"), home.data().join("statistics.db")).unwrap();
-    is_refused(&home, &["the facts are of installation", "and the event log of installation"]);
+    is_refused(&home, &["the main database is of installation", "and the event log of installation"]);
     let server = serve_new_log(&home).await;
     epoch_key(&server).await;
     stop(server).await;
@@ -238,13 +241,13 @@ async fn a_pair_without_ids_gets_them_once() {
     recorded(&server, &machine, &mut chain).await;
     stop(server).await;
     let id = "SELECT HEX(installation_id) FROM installation";
-    let (facts, log) = (home.data().join("attache.db"), home.data().join("statistics.db"));
-    assert_eq!(rows(&facts, id).await, rows(&log, id).await);
-    assert_eq!(rows(&facts, "SELECT CAST(log_size AS TEXT) FROM installation").await, ["2"]);
+    let (main, log) = (home.data().join("attache.db"), home.data().join("statistics.db"));
+    assert_eq!(rows(&main, id).await, rows(&log, id).await);
+    assert_eq!(rows(&main, "SELECT CAST(log_size AS TEXT) FROM installation").await, ["2"]);
 
-    // Facts without an installation record still contain the number of counted events.
+    // A main database without an installation record still contains the number of counted events.
     forget_ids(&home).await;
-    flow::change_rows(&facts, "UPDATE usage_cursor SET counted = 2").await;
+    flow::change_rows(&main, "UPDATE usage_cursor SET counted = 2").await;
     remove(&home, "statistics.db");
     is_refused(&home, &["an event log of at least 2 events"]);
 }
@@ -306,7 +309,7 @@ async fn the_same_holds_on_postgres() {
 
     execute("ALTER SCHEMA public RENAME TO gone; CREATE SCHEMA public").await;
     for command in [&["serve"][..], &["migrate"], &["keys", "list"]] {
-        home.run(command).refused(1, &["an event log without the facts", "attache serve --new-log"]);
+        home.run(command).refused(1, &["an event log without the main database", "attache serve --new-log"]);
     }
     let server = serve_new_log(&home).await;
     assert_ne!(epoch_key(&server).await, new);
@@ -344,7 +347,7 @@ async fn folders_are_created_with_owner_permissions_only() {
     // The owner is notified of the computer.
     crate::account::adas(&home, &server).await;
     let outbox = home.data().join("outbox");
-    blackbox::eventually("the letter is written", async || outbox.exists().then_some(())).await;
+    blackbox::eventually("the mail is written", async || outbox.exists().then_some(())).await;
     let mode = |path: &Path| {
         let about = std::fs::metadata(path).unwrap();
         std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o777

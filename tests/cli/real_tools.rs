@@ -17,7 +17,7 @@ use crate::connect::{approve, connecting};
 use crate::event_send::log;
 use crate::hook::{canonical, hook, sent, status};
 use blackbox::process::{Home, Server};
-use blackbox::{PATIENCE, eventually, flow};
+use blackbox::{TIME_LIMIT, eventually, flow};
 use harness::event::Machine;
 use harness::npm;
 
@@ -52,7 +52,7 @@ impl Drop for Model {
 }
 
 /// An agent that is connected with a server, in a home folder of its own.
-struct Desk {
+struct Workplace {
     agent: &'static Agent,
     program: PathBuf,
     home: Home,
@@ -61,7 +61,7 @@ struct Desk {
     model: Model,
 }
 
-impl Desk {
+impl Workplace {
     async fn connected(agent: &'static Agent) -> Option<Self> {
         let program = npm::agent(agent.program)?;
         let home = Home::new();
@@ -160,7 +160,7 @@ impl Desk {
         let mut expected = before;
         expected.extend(self.agent.events.iter().map(|line| (*line).to_owned()));
         expected.sort();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         while self.recorded().await.len() < expected.len() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -182,43 +182,43 @@ impl Desk {
 }
 
 async fn connected_used_and_disconnected(agent: &'static Agent) {
-    let Some(desk) = Desk::connected(agent).await else { return };
+    let Some(workplace) = Workplace::connected(agent).await else { return };
     let (list, listed) = agent.list;
-    let said = desk.run(list);
+    let said = workplace.run(list);
     assert!(said.contains("attache") && said.contains(listed), "{said}");
     // Claude Code ends a session that it has not begun.
-    sent(&desk.home).await;
-    let before = desk.recorded().await;
+    sent(&workplace.home).await;
+    let before = workplace.recorded().await;
     assert!(before.iter().all(|line| line == "session_ended session"), "{before:?}");
     if let Some(arguments) = agent.untrusted {
-        desk.run(arguments);
-        sent(&desk.home).await;
-        assert_eq!(desk.recorded().await, before);
+        workplace.run(arguments);
+        sent(&workplace.home).await;
+        assert_eq!(workplace.recorded().await, before);
     }
-    desk.work();
-    desk.assert_recorded(before).await;
+    workplace.work();
+    workplace.assert_recorded(before).await;
 
-    desk.switch_off().await;
-    let count = log(&desk.server, &desk.machine).await.len();
-    desk.work();
-    sent(&desk.home).await;
-    assert_eq!(log(&desk.server, &desk.machine).await.len(), count, "an event was sent without consent");
+    workplace.switch_off().await;
+    let count = log(&workplace.server, &workplace.machine).await.len();
+    workplace.work();
+    sent(&workplace.home).await;
+    assert_eq!(log(&workplace.server, &workplace.machine).await.len(), count, "an event was sent without consent");
 
-    let undone = desk.home.run(&["disconnect", agent.tool, "--json"]).json();
+    let undone = workplace.home.run(&["disconnect", agent.tool, "--json"]).json();
     for file in undone["files"].as_array().unwrap() {
         let path = Path::new(file["path"].as_str().unwrap());
-        let name = path.strip_prefix(desk.home.dir.path()).unwrap().to_str().unwrap();
+        let name = path.strip_prefix(workplace.home.dir.path()).unwrap().to_str().unwrap();
         let known = agent.before.iter().find(|(before, _)| *before == name);
         let text = fs::read_to_string(path).ok();
         if agent.own == Some(name) {
             assert_eq!(file["state"], "edited");
             assert!(!text.unwrap().contains("attache"));
         } else {
-            let expected = known.map(|(_, text)| text.replace("MODEL", &desk.model.url));
+            let expected = known.map(|(_, text)| text.replace("MODEL", &workplace.model.url));
             assert_eq!(text, expected, "{file}");
         }
     }
-    let said = desk.run(list);
+    let said = workplace.run(list);
     assert!(!said.contains("attache"), "{said}");
 }
 

@@ -4,7 +4,7 @@ use blackbox::flow;
 use blackbox::process::Home;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn search_results_are_printed_with_their_passage_or_as_json() {
+async fn search_results_are_printed_with_their_chunk_or_as_json() {
     let home = Home::new();
     let _server = flow::library(&home).await;
     let (friends, bloom) = ("They are old friends of people. ".repeat(12), "before they bloom ".repeat(12));
@@ -26,7 +26,7 @@ async fn search_results_are_printed_with_their_passage_or_as_json() {
         assert!(!found["results"][0][member].is_null(), "{member}");
     }
     assert_eq!(home.run(&["search", "roses", "--threshold", "1"]).said(), "no results");
-    assert!(!home.run(&["search", "roses", "--passages", "0"]).said().contains("friends"));
+    assert!(!home.run(&["search", "roses", "--chunks", "0"]).said().contains("friends"));
     home.run(&["search", "roses", "--threshold", "2"]).refused(1, &["invalid_request", "threshold"]);
     home.run(&["search", "roses", "--limit", "51"]).refused(2, &["--limit"]);
     home.run(&["search"]).refused(2, &["QUERY"]);

@@ -246,7 +246,7 @@ impl Tour {
         let ticket = cookie(&asked, "signin");
         self.canaries.keep("sign-in ticket", ticket.split_once('=').unwrap().1);
         let outbox = self.home.data().join("outbox");
-        let code = eventually("the letter came", async || {
+        let code = eventually("the mail came", async || {
             let mails = if outbox.exists() { files(&outbox) } else { Vec::new() };
             let mail = mails.into_iter().find(|file| file.extension().is_some_and(|kind| kind == "eml"))?;
             let text = std::fs::read_to_string(mail).unwrap();

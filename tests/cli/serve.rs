@@ -70,14 +70,14 @@ async fn serving_shows_the_base_url_and_is_not_the_default() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_in_use_is_named_with_its_knob() {
+async fn an_address_in_use_is_named_with_its_setting() {
     let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    for knob in ["http.bind", "admin.bind"] {
+    for setting in ["http.bind", "admin.bind"] {
         Home::new()
-            .set(knob, &address)
+            .set(setting, &address)
             .run(&["serve"])
-            .refused(1, &["cannot listen on", knob, &address, "Address already in use"]);
+            .refused(1, &["cannot listen on", setting, &address, "Address already in use"]);
     }
 }
 

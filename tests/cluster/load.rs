@@ -90,7 +90,7 @@ impl Load {
                 ended.unwrap();
             }
         };
-        let ended = tokio::time::timeout(2 * blackbox::PATIENCE, whole).await;
+        let ended = tokio::time::timeout(2 * blackbox::TIME_LIMIT, whole).await;
         assert!(ended.is_ok(), "each event is acknowledged after the last fault");
     }
 }

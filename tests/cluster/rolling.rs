@@ -78,7 +78,7 @@ async fn upgrade(database: &str) {
 /// Waits until the balancer sends requests to the node.
 async fn healthy(world: &mut World, balancer: &Balancer, node: usize) {
     let public = world.nodes[node].public;
-    let deadline = std::time::Instant::now() + blackbox::PATIENCE;
+    let deadline = std::time::Instant::now() + blackbox::TIME_LIMIT;
     while !balancer.is_healthy(public) {
         assert!(std::time::Instant::now() < deadline, "{public} does not become healthy");
         world.traffic(Duration::from_millis(20)).await;

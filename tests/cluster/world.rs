@@ -219,7 +219,7 @@ impl World {
             self.assert_alive();
             let waited = begun.elapsed();
             // Beyond all deadlines of the server: a connection that is never noticed to be dead would be.
-            assert!(waited < 3 * blackbox::PATIENCE, "{} takes no event {waited:?} after the fault", target.url);
+            assert!(waited < 3 * blackbox::TIME_LIMIT, "{} takes no event {waited:?} after the fault", target.url);
         }
         lock(&target.availability).leave();
         begun.elapsed()

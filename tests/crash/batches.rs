@@ -19,8 +19,8 @@ async fn a_batch_has_one_outcome_per_item_through_server_kills() {
     let (mut messages, mut last, mut deaths) = (Vec::new(), None, 0);
     loop {
         // Number of messages before the next kill.
-        let patience = 1 + u32::from(rng.bytes::<1>()[0] % 30);
-        for _ in 0..patience {
+        let time_limit = 1 + u32::from(rng.bytes::<1>()[0] % 30);
+        for _ in 0..time_limit {
             match stream.next_or_cut().await {
                 Some(message) => messages.push(message),
                 None => break,

@@ -15,8 +15,8 @@ use blackbox::process::Home;
 /// Size of the file system: the databases with their logs and other files.
 const SIZE_MB: u32 = 160;
 
-/// Without a mail server letters are files in the data folder: one that is written while that is another folder is not found afterwards.
-const WITHOUT_LETTERS: [&str; 3] = ["event", "registration", "batch"];
+/// Without a mail server mails are files in the data folder: one that is written while that is another folder is not found afterwards.
+const WITHOUT_MAILS: [&str; 3] = ["event", "registration", "batch"];
 
 /// A file system in memory; unmounted when dropped.
 struct Disk {
@@ -124,9 +124,9 @@ async fn files_that_are_moved_or_replaced_are_not_written_to_and_their_return_he
     let mut patient = Patient::begin(home()).await;
     let data = patient.home.data();
     let away = data.with_extension("away");
-    patient.letters_are_there().await;
+    patient.mails_are_there().await;
     fs::rename(&data, &away).unwrap();
-    patient.suffers(&WITHOUT_LETTERS, "disk").await;
+    patient.suffers(&WITHOUT_MAILS, "disk").await;
     patient.reads().await;
     fs::rename(&away, &data).unwrap();
     patient.recovers().await;
@@ -145,9 +145,9 @@ async fn files_that_are_moved_or_replaced_are_not_written_to_and_their_return_he
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mount_over_the_data_folder_is_noticed_and_its_end_heals_it() {
     let mut patient = Patient::begin(home()).await;
-    patient.letters_are_there().await;
+    patient.mails_are_there().await;
     let Some(disk) = Disk::mount(&patient.home) else { return };
-    patient.suffers(&WITHOUT_LETTERS, "disk").await;
+    patient.suffers(&WITHOUT_MAILS, "disk").await;
     drop(disk);
     patient.recovers().await;
     patient.is_whole().await;

@@ -9,7 +9,7 @@ use crate::patient::{KINDS, Patient, home, is_soak, rounds};
 
 async fn lock(patient: &Patient, name: &str) -> SqliteConnection {
     let options = SqliteConnectOptions::new().filename(patient.home.data().join(name));
-    let mut connection = options.busy_timeout(blackbox::PATIENCE).connect().await.unwrap();
+    let mut connection = options.busy_timeout(blackbox::TIME_LIMIT).connect().await.unwrap();
     connection.execute("BEGIN IMMEDIATE").await.unwrap();
     connection
 }

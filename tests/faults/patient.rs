@@ -119,7 +119,7 @@ impl Patient {
 
     /// Waits until each of `kinds` is refused. After the first refusal `/readyz` must become 503, stay there, and name `part`.
     pub async fn suffers(&mut self, kinds: &[&str], part: &str) {
-        let patience = Instant::now() + blackbox::PATIENCE;
+        let time_limit = Instant::now() + blackbox::TIME_LIMIT;
         let mut missing: BTreeSet<&str> = kinds.iter().copied().collect();
         let mut unready = false;
         while !missing.is_empty() || !unready {
@@ -134,7 +134,7 @@ impl Patient {
                 let failing = body["failing"].as_array().unwrap();
                 unready |= failing.iter().any(|failing| failing["part"] == part);
             }
-            assert!(Instant::now() < patience, "not refused: {missing:?}; readiness: {body}");
+            assert!(Instant::now() < time_limit, "not refused: {missing:?}; readiness: {body}");
         }
         for _ in 0..5 {
             let (status, body) = self.readiness().await;
@@ -269,9 +269,9 @@ impl Patient {
     }
 
     /// Waits until every code that was asked for is in the outbox.
-    pub async fn letters_are_there(&self) {
+    pub async fn mails_are_there(&self) {
         let outbox = self.home.data().join("outbox");
-        eventually("every letter with a code is there", async || {
+        eventually("every mail with a code is there", async || {
             let mails = std::fs::read_dir(&outbox).ok()?;
             let mails: String = mails.filter_map(|mail| std::fs::read_to_string(mail.ok()?.path()).ok()).collect();
             self.addresses.iter().all(|address| mails.contains(address)).then_some(())
@@ -309,7 +309,7 @@ impl Patient {
         for kept in &self.kept {
             assert!(exported.contains(kept), "{kept} was acknowledged and is lost");
         }
-        self.letters_are_there().await;
+        self.mails_are_there().await;
         let (machines, codes, batches) = (self.registered.len(), self.addresses.len(), self.kept.len());
         eprintln!("{events} events, {machines} computers, {codes} codes, {batches} batches: none is lost");
         assert!(events > 0 && machines > 0 && codes > 0 && batches > 0, "a run without traffic shows nothing");

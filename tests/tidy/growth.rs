@@ -34,7 +34,7 @@ fn every_table_has_a_line_about_its_growth() {
 /// Tables with a column `account_id` that closing an account does not name, with the reason.
 const KEPT: [(&str, &str); 2] = [
     ("balance_entries", "the ledger of purchases is kept"),
-    ("shelves", "an empty shelf has a number and the account's id alone"),
+    ("account_indexes", "an empty account_index has a number and the account's id alone"),
 ];
 
 #[test]

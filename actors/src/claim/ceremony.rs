@@ -20,13 +20,12 @@ use super::contract::{
 use crate::infra_error::InfraError;
 use crate::mail::queued;
 
-/// The window of `claims.starts_per_hour`.
 const START_WINDOW: TimeDelta = TimeDelta::hours(1);
 
-/// A poll that would be answered from an older read reads the row again, in case no hint about a change arrived.
+/// Age of the cached row after which a poll reads it again, in case a hint about a change was lost.
 const READ_EVERY: Duration = Duration::from_secs(30);
 
-/// The outcome of a request, within the failures of infrastructure.
+/// The result of a request; the outer error is a failure of infrastructure.
 type Outcome<T, E> = Result<Result<T, E>, InfraError>;
 
 /// Sent by [`super::Claims`].
@@ -62,9 +61,9 @@ pub enum ClaimMessage {
     },
     /// The owner, or an operator, ends it.
     Revoke {
-        /// The only account that may; anyone who asks when absent.
+        /// The only account that may revoke it; `None` permits any caller.
         owner: Option<UserAccountId>,
-        /// Whether it was theirs to end.
+        /// Whether the registration belongs to `owner`.
         reply: Reply<Result<bool, InfraError>>,
     },
     /// The row may have changed elsewhere.
@@ -136,13 +135,13 @@ impl KeyedActor for ClaimCeremony {
     }
 }
 
-// What asks the store is boxed: nearly every message is a poll, and the turn of a poll is as large as the largest thing that it may wait for.
+// Futures that query the store are boxed: nearly every message is a poll, and the future of a poll is as large as its largest branch.
 impl ClaimCeremony {
     async fn exchange_claim(&self, state: &mut CeremonyState) -> Outcome<Tokens, ExchangeError> {
         domain::failpoint!("claims.exchange");
         let now = self.dependencies.clock.now();
         if state.registration.claim.is_none() && state.read_at.elapsed() >= READ_EVERY {
-            // Memory is good enough for another while when the store is away.
+            // If the store fails, the cached row is used until the next read is due.
             state.read_at = Instant::now();
             Box::pin(self.refresh(state)).await;
         }
@@ -187,7 +186,7 @@ impl ClaimCeremony {
         let Dependencies { store, clock, rng, codes, base_url, .. } = &*self.dependencies;
         let now = clock.now();
         if state.attempt.as_ref().is_none_or(|attempt| attempt.token != token) {
-            // An older link, or one that another node has just made.
+            // The link is older, or another node has just created it.
             self.reload(state).await?;
         }
         let Some(attempt) = state.attempt.as_mut().filter(|attempt| attempt.token == token) else {
@@ -196,7 +195,7 @@ impl ClaimCeremony {
         if state.registration.revoked_at.is_some() {
             return Ok(Err(CompleteError::Expired));
         }
-        // The answer to a request that completed the claim may have been lost.
+        // The response to the completing request may have been lost.
         let repeated = |registration: &Registration, attempt: &Attempt| {
             let by = (&confirmer.account, confirmer.person);
             let is_repeated =
@@ -209,8 +208,8 @@ impl ClaimCeremony {
         match attempt.complete(code, codes, &confirmer.email, now) {
             Ok(()) => {}
             Err(CompleteError::WrongCode) => {
-                // Counted before it is answered, so that a restart in between gives no free try. `None`: another node ended the
-                // attempt meanwhile.
+                // The try is counted before the response, so that a restart in between gives no free try. `None`: another node has ended
+                // the attempt.
                 let counted = store.attempt_wrong_code(&token, WRONG_TRIES_MAX, now).await?;
                 attempt.state = counted.unwrap_or(AttemptState::Burnt);
                 return Ok(Err(if counted.is_some() { CompleteError::WrongCode } else { CompleteError::Expired }));
@@ -247,7 +246,7 @@ impl ClaimCeremony {
         })
     }
 
-    /// Issues an access token. The insert is guarded by the state of the row, so a cache that is behind cannot give too much.
+    /// Issues an access token. The insert checks the state of the row, so a stale cache cannot grant too much.
     async fn issue(&self, scope: TokenScope, state: &mut CeremonyState) -> Outcome<Tokens, ExchangeError> {
         let Dependencies { store, clock, rng, keyring, settings, .. } = &*self.dependencies;
         let now = clock.now();

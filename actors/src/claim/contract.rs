@@ -50,7 +50,7 @@ pub struct Registered {
 /// The part of a new registration that depends on its type.
 #[derive(Debug)]
 pub enum RegisteredVariant {
-    /// An assertion that opens event-only access.
+    /// An assertion for event-only access.
     Anonymous {
         /// The signed JWT, without account.
         identity_assertion: String,
@@ -125,7 +125,7 @@ pub enum ExchangeError {
     Invalid,
 }
 
-/// The outcome of a request, within the failures of infrastructure.
+/// The result of a request; the outer error is a failure of infrastructure.
 pub type AskResult<T, E> = Result<Result<T, E>, InfraError>;
 
 /// Draws a link and a code for a registration.

@@ -1,4 +1,4 @@
-//! The signing keys of identity assertions, as the process knows them now.
+//! The current signing keys of identity assertions.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Keyring {
         self.0.load_full()
     }
 
-    /// Replaces the keys by those that the store holds now.
+    /// Replaces the keys with the stored ones.
     pub fn replace(&self, keys: &[AssertionKey]) -> Result<(), KeyError> {
         let issuer = self.current().issuer().to_owned();
         self.0.store(Arc::new(AssertionKeys::new(issuer, keys)?));

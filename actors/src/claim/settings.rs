@@ -24,7 +24,7 @@ pub struct ClaimSettings {
     /// How long the identity assertion of a claimed agent lives.
     #[serde(with = "humantime_serde")]
     pub assertion_claimed_valid_for: Duration,
-    /// Whether claims are completed by browser sessions alone, no longer by agents that hold an account token.
+    /// Whether only browser sessions may complete claims; otherwise agents with an account token may too.
     pub require_session: bool,
 }
 

@@ -45,7 +45,7 @@ pub struct StartedDevice {
 /// Why no code was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// The computer was detached meanwhile.
+    /// The computer was detached during the request.
     #[error("the computer is not registered any more")]
     MachineGone,
     /// The computer reached `devices.codes_per_hour`.
@@ -54,7 +54,7 @@ pub enum StartError {
         /// Time until the next code is permitted.
         retry_after: Duration,
     },
-    /// The agent that asks with the computer cannot be confirmed with it.
+    /// The agent in the request cannot be confirmed with the computer.
     #[error(transparent)]
     Agent(#[from] AgentRefusal),
 }
@@ -76,12 +76,12 @@ pub enum AgentRefusal {
     Expired,
 }
 
-/// Consents of a person beside the attachment.
+/// Consents of a person in addition to the attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extras {
-    /// The key that the computer asks for.
+    /// Whether the key that the computer requests is created.
     pub key: bool,
-    /// The agent that asks with the computer is confirmed, with these rights.
+    /// The agent in the request is confirmed, with these rights.
     pub agent: Option<AgentRights>,
     /// How much may be recorded; `None` changes no level.
     pub consent: Option<ConsentLevel>,
@@ -96,10 +96,10 @@ pub struct ApprovedDevice {
     pub agent: Option<SecretHash>,
 }
 
-/// The answer to a poll.
+/// The response to a poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Poll {
-    /// No person has answered yet; poll again after the interval.
+    /// No person has approved or denied yet; poll again after the interval.
     Pending,
     /// The poll was too early; poll again after the new interval.
     SlowDown {
@@ -123,25 +123,25 @@ pub enum AnswerError {
     /// The computer is not registered.
     #[error("the computer is not registered")]
     MachineNotRegistered,
-    /// It is attached to another account.
+    /// The computer is attached to another account.
     #[error("the computer is attached to another account")]
     MachineAlreadyClaimed,
-    /// Its identity is another person's.
+    /// The computer's identity belongs to another person.
     #[error("the computer's identity belongs to another person's account")]
     CuidAlreadyClaimed,
-    /// Its identity has no owner, and another computer registered under it first.
+    /// The computer's identity has no owner, and another computer registered under it first.
     #[error("another computer registered under the identity first")]
     NotTheFirst,
-    /// Its identity was provisioned with an account of its own, and the person has another.
+    /// The computer's identity was provisioned with an account, and the person has another account.
     #[error("the computer's identity has an account of its own, and you have another")]
     PersonBoundToOtherAccount,
     /// The person has no account.
     #[error("an account is needed")]
     AccountRequired,
-    /// The key that the computer asks for would be one too many.
+    /// The requested key would exceed `api_keys.per_account_max`.
     #[error("the account has too many keys")]
     TooManyKeys,
-    /// The agent was claimed or revoked since it asked.
+    /// The agent was claimed or revoked after the request.
     #[error("the agent was claimed or revoked meanwhile")]
     AgentGone,
 }
@@ -157,5 +157,5 @@ pub enum CodeLookup {
     Blocked,
 }
 
-/// The outcome of a request, within the failures of infrastructure.
+/// The result of a request; the outer error is a failure of infrastructure.
 pub type AskResult<T, E> = Result<Result<T, E>, InfraError>;

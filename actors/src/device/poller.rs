@@ -18,7 +18,7 @@ use crate::mail::queued;
 /// Sent by [`super::DeviceCodes`].
 #[derive(Debug)]
 pub enum DeviceMessage {
-    /// The computer asks whether a person has answered.
+    /// A poll of the computer.
     Poll {
         /// Receives the state of the code.
         reply: Reply<Result<Poll, InfraError>>,
@@ -27,7 +27,7 @@ pub enum DeviceMessage {
     Approve {
         /// The person, with account and session.
         approver: Approver,
-        /// Consents of the person beside the attachment.
+        /// Consents of the person in addition to the attachment.
         agreed: Agreed,
         /// Receives the outcome.
         reply: Reply<Result<Approval, InfraError>>,
@@ -43,7 +43,7 @@ pub enum DeviceMessage {
     Refresh,
 }
 
-/// A poll that would be answered from an older read reads the row again, in case no hint about a change arrived.
+/// Age of the cached row after which a poll reads it again, in case a hint about a change was lost.
 const READ_EVERY: Duration = Duration::from_secs(30);
 
 /// The actor; its value holds only the dependencies.
@@ -93,7 +93,7 @@ impl KeyedActor for DevicePoller {
             DeviceMessage::Deny { denier, reply } => {
                 reply.send(Box::pin(self.deny(&denier, state)).await);
             }
-            // An answered code never changes again.
+            // The state of an approved, denied or expired code is final.
             DeviceMessage::Refresh if state.code.state != DeviceState::Pending => {}
             DeviceMessage::Refresh => Box::pin(self.refresh(state)).await,
         }
@@ -113,13 +113,13 @@ impl PollerState {
     }
 }
 
-// What asks the store is boxed: nearly every message is a poll, and the turn of a poll is as large as the largest thing that it may wait for.
+// Futures that query the store are boxed: nearly every message is a poll, and the future of a poll is as large as its largest branch.
 impl DevicePoller {
     async fn on_poll(&self, reply: Reply<Result<Poll, InfraError>>, state: &mut PollerState) {
         domain::failpoint!("devices.poll");
         let now = self.dependencies.clock.now();
         if state.code.state == DeviceState::Pending && state.read_at.elapsed() >= READ_EVERY {
-            // Memory is good enough for another while when the store is away.
+            // If the store fails, the cached row is used until the next read is due.
             state.read_at = Instant::now();
             Box::pin(self.refresh(state)).await;
         }
@@ -177,14 +177,14 @@ impl DevicePoller {
 
     async fn deny(&self, denier: &Approver, state: &mut PollerState) -> Result<bool, InfraError> {
         let Dependencies { store, clock, .. } = &*self.dependencies;
-        let done = store.device_deny(&state.code.code, denier, clock.now()).await?;
-        if done {
+        let is_denied = store.device_deny(&state.code.code, denier, clock.now()).await?;
+        if is_denied {
             state.code.state = DeviceState::Denied;
             tracing::info!(machine.uuid = %state.code.machine, deny.via = denier.via.as_str(), "a computer was refused");
         } else {
             self.reload(state).await?;
         }
-        Ok(done)
+        Ok(is_denied)
     }
 
     /// The only write of a poll, once for each unanswered code: another node may be processing an approval.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct DeviceSettings {
     /// How many codes one computer may ask for within an hour.
     pub codes_per_hour: u32,
-    /// Whether computers are approved and denied by browser sessions alone, no longer by agents that hold an account token.
+    /// Whether only browser sessions may approve and deny computers; otherwise agents with an account token may too.
     pub require_session: bool,
 }
 

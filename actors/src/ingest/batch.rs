@@ -1,7 +1,7 @@
 //! The actor behind one batch.
 //!
-//! With the lease the actor leads: it prepares items concurrently, commits their outcomes one after the other, and publishes them. Without the
-//! lease it follows: it reads the outcomes that another process commits, and takes over when the lease expires.
+//! With the lease the actor leads: it prepares items concurrently, commits their outcomes one after the other, and publishes them. Without
+//! the lease it follows: it reads the outcomes that another process commits, and takes over when the lease expires.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -45,19 +45,19 @@ pub enum BatchMessage {
     },
     /// The batch was cancelled.
     Cancel {
-        /// Answered when the batch has ended or is about to end.
+        /// Replied to when the batch has ended or is about to end.
         reply: Reply<()>,
     },
     /// The batch appeared to have no lease.
     Wake {
-        /// It is worked on.
+        /// Replied to when an actor works on the batch.
         reply: Reply<()>,
     },
-    /// The process stops: the work ends, and the lease is given back.
+    /// The process stops: the work ends, and the lease is released.
     HandOver,
-    /// The actor's own: time to keep the lease.
+    /// Sent by the actor's timer: renew the lease.
     Tick,
-    /// The actor's own: an item is ready to be committed.
+    /// Sent by the actor's tasks: an item is ready to be committed.
     Ready {
         /// Position of the item in the batch, from 0.
         index: usize,
@@ -77,15 +77,15 @@ pub struct BatchAdd {
 pub struct BatchState {
     batch: Batch,
     journal: watch::Sender<Journal>,
-    /// Items that wait for their preparation, in their order, with the host of those that are fetched.
+    /// Items that wait for their preparation, in order, each with the host of its URL.
     waiting: VecDeque<(usize, Option<String>)>,
     /// Items that are being prepared.
     working: Vec<(usize, Option<String>)>,
-    /// Lines of an import that wait to be committed after those before them.
+    /// Lines of an import that wait for the commit of earlier lines.
     prepared: BTreeMap<usize, Prepared>,
-    /// Their tasks, which end with the actor.
+    /// Preparation tasks, which end with the actor.
     tasks: JoinSet<()>,
-    /// What new content has to be; read when the work begins.
+    /// Rules for new content; read when the work starts.
     filter: Option<Arc<FilterSettings>>,
 }
 
@@ -137,13 +137,13 @@ impl KeyedActor for BatchAdd {
 
 impl BatchAdd {
     async fn on_tick(&self, myself: &SelfRef<Self>, state: &mut BatchState) {
-        let kept = self.keep(myself, state).await;
-        Self::settle(myself, kept, state);
+        let result = self.keep(myself, state).await;
+        Self::settle(myself, result, state);
         let pause = if state.leads() { self.dependencies.settings.lease / 3 } else { FOLLOW_EVERY };
         myself.send_after(pause, || BatchMessage::Tick);
     }
 
-    /// Gives the lease back, so that another process continues without waiting for its end. Items in preparation are prepared again there.
+    /// Releases the lease, so that another process continues at once. That process prepares the uncommitted items again.
     async fn hand_over(&self, state: &mut BatchState) {
         if !state.leads() {
             return;
@@ -169,16 +169,16 @@ impl BatchAdd {
     ) {
         domain::failpoint!("batches.ready");
         while state.tasks.try_join_next().is_some() {}
-        // Removes tasks that were aborted meanwhile.
+        // Ignores the messages of aborted tasks.
         let Some(at) = state.working.iter().position(|(working, _)| *working == index) else { return };
         state.working.swap_remove(at);
         let committed = match prepared {
             Some(prepared) => self.commit_in_turn(index, *prepared, state).await,
             None => Ok(false),
         };
-        let done = match committed {
+        let result = match committed {
             Ok(true) => self.fill(myself, state).await,
-            // The rows are other than remembered, or in trouble: the next tick begins again from them.
+            // The rows differ from the cached ones or could not be read; the next tick reloads them.
             Ok(false) => {
                 state.stop();
                 Ok(())
@@ -188,10 +188,10 @@ impl BatchAdd {
                 Err(error)
             }
         };
-        Self::settle(myself, done, state);
+        Self::settle(myself, result, state);
     }
 
-    /// Ends the actor with its batch, and logs a failure.
+    /// Stops the actor when its batch has ended, and logs a failure.
     fn settle(myself: &SelfRef<Self>, done: Result<(), StoreError>, state: &BatchState) {
         if let Err(error) = done {
             tracing::warn!(batch.id = %state.batch.id, error = domain::reasons(&error), "a batch will be tried again");
@@ -201,7 +201,7 @@ impl BatchAdd {
         }
     }
 
-    /// Takes the lease or keeps it, and works; without it, reads what others do.
+    /// Takes or renews the lease and works; without the lease, reads the leader's outcomes.
     async fn keep(&self, myself: &SelfRef<Self>, state: &mut BatchState) -> Result<(), StoreError> {
         let Dependencies { store, clock, settings, runner, leaves, .. } = &*self.dependencies;
         if leaves.load(Ordering::Relaxed) {
@@ -222,8 +222,8 @@ impl BatchAdd {
         if is_cancelled { self.cancel(state).await } else { self.fill(myself, state).await }
     }
 
-    /// Has as many items prepared as may be at once; of one host only half as many, since hosts are asked one thing at a time and the
-    /// others should not wait for that. Ends the batch when nothing is left.
+    /// Starts preparations up to the limit; at most half of them for one host, since requests to a host are sequential and other hosts
+    /// should not wait. Ends the batch when no items are left.
     async fn fill(&self, myself: &SelfRef<Self>, state: &mut BatchState) -> Result<(), StoreError> {
         let Some(filter) = state.filter.clone() else { return Ok(()) };
         let at_once = self.dependencies.settings.items_at_once;
@@ -247,7 +247,7 @@ impl BatchAdd {
                         None
                     }
                 };
-                // Refused only if the actor has ended, and then the item is not needed.
+                // Fails only if the actor has ended, and then the item is not needed.
                 myself.send(BatchMessage::Ready { index, prepared: prepared.map(Box::new) });
             };
             state.tasks.spawn(preparing.in_current_span());
@@ -271,7 +271,7 @@ impl BatchAdd {
         }
         state.prepared.insert(index, prepared);
         loop {
-            // The lines are finished in their order, so their number is the next index.
+            // The lines are committed in order, so the next line is the number of processed ones.
             let next = state.journal.borrow().processed();
             let Some(prepared) = state.prepared.remove(&next) else { return Ok(true) };
             if !self.commit(next, prepared, state).await? {
@@ -343,7 +343,7 @@ impl BatchAdd {
         Ok(true)
     }
 
-    /// Gives every item that has none yet the outcome of a cancelled one.
+    /// Gives every unfinished item the outcome of a cancelled one.
     async fn cancel(&self, state: &mut BatchState) -> Result<(), StoreError> {
         let mut left: Vec<usize> = state.waiting.iter().chain(&state.working).map(|(index, _)| *index).collect();
         left.extend(std::mem::take(&mut state.prepared).into_keys());
@@ -365,9 +365,9 @@ impl BatchAdd {
 
     async fn end(&self, rest: &[(usize, ItemOutcome)], state: &mut BatchState) -> Result<(), StoreError> {
         let Dependencies { store, clock, .. } = &*self.dependencies;
-        let begun = state.journal.borrow().processed() + 1;
+        let first_number = state.journal.borrow().processed() + 1;
         let finished: Vec<_> =
-            rest.iter().enumerate().map(|(nth, (index, outcome))| (*index, begun + nth, outcome)).collect();
+            rest.iter().enumerate().map(|(nth, (index, outcome))| (*index, first_number + nth, outcome)).collect();
         let ended = store.batch_finish(state.batch.id, &finished, &BatchEnd::Complete, clock.now()).await?;
         state.stop();
         if !ended {
@@ -386,7 +386,7 @@ impl BatchAdd {
     /// Reads the committed outcomes, and publishes new ones.
     async fn reload(&self, state: &mut BatchState) -> Result<(), StoreError> {
         let Some(batch) = self.dependencies.store.batch_by_id(state.batch.id, None).await? else {
-            // The account is gone, and the batch with it.
+            // The account was deleted together with the batch.
             state
                 .journal
                 .send_modify(|journal| journal.end(BatchEnd::Failed("the batch does not exist any more".to_owned())));
@@ -403,12 +403,12 @@ impl BatchAdd {
 }
 
 impl BatchState {
-    /// Only a leader knows what new content has to be.
+    /// Whether this actor leads: only a leader has read the content rules.
     fn leads(&self) -> bool {
         self.filter.is_some()
     }
 
-    /// Does nothing more until the next tick finds who leads.
+    /// Stops working until the next tick has determined the leader.
     fn stop(&mut self) {
         self.tasks.abort_all();
         self.waiting.clear();
@@ -418,14 +418,14 @@ impl BatchState {
     }
 }
 
-/// An item whose preparation panics gets an error, so that the batch can end.
+/// An item with a panicking preparation gets an error, so that the batch can end.
 async fn prepare(
     dependencies: &Dependencies,
     account: &UserAccountId,
     item: &Item,
     filter: &FilterSettings,
 ) -> Prepared {
-    // A line is a turn, so imports of many lines delay those of other accounts by turns.
+    // Each line takes a turn, so that large imports share the places fairly with other accounts.
     let _place = match item {
         Item::Memory(_) => dependencies.lines.acquire(account).await.ok(),
         _ => None,
@@ -437,7 +437,7 @@ async fn prepare(
     })
 }
 
-/// The host of a URL, for fairness only: an invalid URL gets its error when it is prepared.
+/// The host of a URL, used only for fairness: an invalid URL gets its error during preparation.
 fn host(url: &str) -> Option<String> {
     let (_, rest) = url.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

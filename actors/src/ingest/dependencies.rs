@@ -33,6 +33,6 @@ pub struct Dependencies {
     pub rag_url: String,
     /// Name of this process as a holder of leases.
     pub runner: String,
-    /// Set when the process stops: it takes no more leases.
+    /// Set when the process stops: the actors take no more leases.
     pub leaves: AtomicBool,
 }

@@ -1,5 +1,5 @@
-//! Journals of batches that have ended. One that has its end never changes, so those who ask for it at the same time, or soon after one
-//! another, share it. Whether the batch is there, and whose it is, is asked of the store every time.
+//! Journals of ended batches. An ended batch never changes, so concurrent and successive readers share its journal. The existence and
+//! the owner of the batch are read from the store every time.
 
 use std::future::Future;
 
@@ -11,10 +11,10 @@ use tokio::sync::watch;
 
 use super::batch::JournalReceiver;
 
-/// A guess at the size of a journal, for a start.
+/// Initial estimate of the size of a journal.
 const JOURNAL_BYTES: u64 = 64 * 1024;
 
-/// The journals that were asked for last.
+/// The most recently used journals.
 #[derive(Debug)]
 pub(super) struct Ended(Cache<BatchId, JournalReceiver, Bytes>);
 
@@ -29,7 +29,7 @@ impl Ended {
         Self(Cache::with_weighter(journals, bytes_max, Bytes))
     }
 
-    /// The journal of a batch that has ended: the one that is known, or what `read` finds. Others who ask meanwhile wait for it.
+    /// The journal of an ended batch: the cached one, or the result of `read`. Concurrent callers wait for the same read.
     pub(super) async fn journal<E>(
         &self,
         id: BatchId,

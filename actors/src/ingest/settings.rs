@@ -21,7 +21,7 @@ pub struct BatchSettings {
     pub body_deadline: Duration,
     /// Requests of more than 1 MiB that are in memory at once.
     pub large_bodies_max: usize,
-    /// Those of one account among them.
+    /// Maximum of those requests for one account.
     pub large_bodies_per_account_max: usize,
     /// Requests that wait to be read, because the others are.
     pub large_bodies_waiting_max: usize,
@@ -40,7 +40,7 @@ pub struct BatchSettings {
     pub items_at_once: usize,
     /// Maximum number of concurrent SSE streams.
     pub streams_max: usize,
-    /// Event streams of one account among them.
+    /// Maximum number of concurrent SSE streams of one account.
     pub streams_per_account_max: usize,
     /// Maximum bytes of cached journals of ended batches, which readers of their streams share.
     pub ended_bytes_max: u64,

@@ -8,10 +8,10 @@ use statistics::contract::Passed;
 use store::held::Sender as HeldSender;
 use supervision::Unavailable;
 
-/// The delay before an event is sent again, where no other is known.
+/// Default delay before an event is sent again.
 pub(super) const SOON: Duration = Duration::from_secs(1);
 
-/// The sender of an event, from the credential alone.
+/// The sender of an event, from its credential only.
 #[derive(Debug, Clone)]
 pub enum Sender {
     /// An agent that no person has claimed.
@@ -20,14 +20,14 @@ pub enum Sender {
     Machine {
         /// The stored facts about the computer.
         facts: MachineFacts,
-        /// Whether some of its events are held, so that a resend may heal one.
+        /// Whether events of the computer are held, so that a resend may settle one.
         has_held: bool,
     },
     /// A person's browser, or an agent that acts for the account.
     Account {
         /// The account that the credential acts for.
         account: UserAccountId,
-        /// The agent, if it was one.
+        /// The agent, if the credential is an agent's.
         agent: Option<RegistrationId>,
     },
 }
@@ -42,19 +42,19 @@ pub enum IntakeOutcome {
         /// Reason, and the first offending place.
         warning: String,
     },
-    /// The statistics service's own answer, byte for byte.
+    /// The statistics service's response, byte for byte.
     Passed(Passed),
-    /// 424: nothing happened that a resend could double.
+    /// 424: the event had no effect that a resend could duplicate.
     Unavailable {
-        /// For the body of the answer.
+        /// Reason for the response body.
         reason: &'static str,
-        /// When it makes sense to send it again.
+        /// Delay after which the sender should retry.
         retry_after: Duration,
     },
 }
 
 impl Sender {
-    /// Whose budget is charged for an event: that of the account, of a computer that is attached to none, or of an unclaimed agent.
+    /// The sender that is charged for an event: the account, the unattached computer, or the unclaimed agent.
     pub(super) fn payer(&self) -> HeldSender {
         match self {
             Self::Machine { facts: MachineFacts { account: Some(account), .. }, .. }
@@ -82,7 +82,7 @@ impl From<Unavailable> for IntakeOutcome {
 impl IntakeOutcome {
     pub(super) const STORE_UNAVAILABLE: Self = Self::Unavailable { reason: "store_unavailable", retry_after: SOON };
 
-    /// Whether nothing was recorded or held. What ended without an answer may have been.
+    /// Whether the event was certainly not recorded or held. `false` if no response arrived.
     pub(super) fn came_to_nothing(&self) -> bool {
         use supervision::Unavailable::{Crashed, TimedOut};
         match self {

@@ -1,16 +1,16 @@
 //! The grouped path, the hop that every event for the embedded log takes: many senders, one commit. The log checks each event against the
 //! head of its chain.
 //!
-//! 1. An event that arrives is buffered. Once every task that is ready has run, a flush follows in the mailbox behind the events that arrived
-//!    meanwhile: this short wait makes groups several times larger, and each event cheaper.
-//! 2. The flush hands the events to the log. An SQLite file has a thread that owns its connection and takes all that waits in one visit,
-//!    so the next group is handed over while the last one is being committed. On PostgreSQL one group is committed at a time; events of
-//!    chains that another node has locked leave their group and are tried again beside the next ones, for less than a second.
-//! 3. Each sender is answered after the commit of its group, by the log itself.
+//! 1. An arriving event is buffered. Once every ready task has run, a flush follows in the mailbox behind the events that arrived by then:
+//!    this short wait makes groups several times larger, and each event cheaper.
+//! 2. The flush passes the events to the log. For SQLite one thread owns the connection and takes all waiting events at once, so the next
+//!    group is passed while the last one is being committed. On PostgreSQL one group is committed at a time; events of chains that another
+//!    node has locked leave their group and are tried again with the next groups, for less than a second.
+//! 3. The log answers each sender after the commit of its group.
 //!
-//! **If it crashes:** buffered events get no answer, and their senders send them again; events that were passed to the log are
-//! committed and answered without the actor. If the thread of the log panics, the actor ends with the same error, so that its
-//! supervisor counts it, and the thread reads the log again before it takes the next group.
+//! **If it crashes:** buffered events get no response, and their senders send them again; the log commits and answers the events that were
+//! passed to it. If the thread of the log panics, the actor ends with the same error, so that its supervisor counts it, and the thread
+//! reads the log again before it takes the next group.
 
 #![expect(clippy::unused_async, reason = "handlers have one form, whether or not they wait")]
 
@@ -27,7 +27,7 @@ pub type Appended = Result<AppendOutcome, Arc<LogError>>;
 
 /// Sent through [`Upstream`](crate::upstream::Upstream), and by the actor and the log to the actor.
 pub enum GroupMessage {
-    /// Append this event; the answer follows the commit.
+    /// Append this event; the reply follows the commit.
     Add {
         /// The event with its receipt and time of arrival.
         event: Box<Append>,
@@ -40,7 +40,7 @@ pub enum GroupMessage {
     Flush,
     /// The group that was passed to the log is committed, or was refused (PostgreSQL).
     Settled,
-    /// The thread of the log panicked, with these words.
+    /// The thread of the log panicked, with this message.
     WriterCrashed(String),
 }
 
@@ -56,7 +56,7 @@ impl fmt::Debug for GroupMessage {
     }
 }
 
-/// The actor that owns the way into the embedded log.
+/// The actor that appends to the embedded log.
 #[derive(Debug, Clone)]
 pub struct GroupedIntake {
     log: Log,
@@ -93,7 +93,7 @@ impl GroupedIntake {
         let group = state.waiting.drain(..count).collect();
         state.is_busy = true;
         let (log, myself, appended) = (self.log.clone(), myself.clone(), self.appended.clone());
-        // In a task of its own, so that the mailbox still takes events. The actor receives `Settled` however the task ends.
+        // In a separate task, so that the mailbox still accepts events. The actor receives `Settled` even if the task panics.
         let settled = OnDrop(Some(move || drop(myself.cast(GroupMessage::Settled))));
         drop(tokio::spawn(async move {
             let contended = log.submit(group).await;
@@ -129,7 +129,7 @@ impl GroupedIntake {
             if let Err(error) = &appended
                 && error.is_crash()
             {
-                // Fails only if the actor is gone already.
+                // Fails only if the actor has ended.
                 drop(address.cast(GroupMessage::WriterCrashed(domain::reasons(&**error))));
             }
             reply.send(appended);

@@ -1,4 +1,4 @@
-//! Held events, as the committer writes them.
+//! The group commit of held events.
 
 use store::held::{HeldOutcome, HeldQuotas, NewHeld};
 use store::{Store, StoreError};

@@ -1,6 +1,6 @@
-//! Computers of which an event was held a moment ago.
+//! Computers with recently held events.
 //!
-//! A resend may have been authenticated before its first attempt was held; then the facts of its credential do not name the held event yet.
+//! A resend may have been authenticated before its first attempt was held; the facts of its credential then do not include the held event.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,25 +9,25 @@ use dashmap::DashMap;
 use domain::Timestamp;
 use domain::ids::MachineUuid;
 
-/// How long a request may have been on its way when something of its sender is held.
+/// Maximum time between the authentication of a request and its lookup here.
 const LATELY: TimeDelta = TimeDelta::minutes(1);
 
-/// Computers remembered before the old ones are looked for and forgotten.
+/// Number of computers at which expired ones are first removed.
 const SWEEP_AT_MIN: usize = 4096;
 
-/// Computers remembered at most, about 50 MB. With more, every computer is taken for one of them, which costs each event a query.
+/// Maximum number of computers, about 50 MB. Above it, every computer is treated as listed, which costs each event a query.
 const MAX: usize = 1 << 20;
 
 /// The computers, each with the time of its last held event.
 #[derive(Debug, Default)]
 pub struct HeldLately {
     computers: DashMap<MachineUuid, Timestamp>,
-    /// Number of computers at which the old ones are forgotten: a sweep reads all of them, so it waits until their number has doubled.
+    /// Number of computers that triggers the next sweep. A sweep reads all computers, so it waits until their number has doubled.
     sweep_at: AtomicUsize,
 }
 
 impl HeldLately {
-    /// An event of a computer is held.
+    /// Records that an event of a computer was held.
     pub fn note(&self, machine: MachineUuid, at: Timestamp) {
         let sweep_at = self.sweep_at.load(Ordering::Relaxed).clamp(SWEEP_AT_MIN, MAX);
         if self.computers.len() >= sweep_at {
@@ -39,7 +39,7 @@ impl HeldLately {
         }
     }
 
-    /// Whether something of a computer was held while a request may have been on its way.
+    /// Whether an event of the computer was held recently enough to concern a request in progress.
     pub fn includes(&self, machine: MachineUuid, now: Timestamp) -> bool {
         match self.computers.len() {
             0 => return false,

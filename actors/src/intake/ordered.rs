@@ -1,5 +1,5 @@
-//! The ordered path: the events that are not forwarded to the embedded log at once. One event of a chain is handled at a time, in the order of
-//! arrival, and as many chains side by side as `events.workers` says.
+//! The ordered path: events that are not forwarded to the embedded log at once. It handles one event of a chain at a time, in the order of
+//! arrival, and up to `events.workers` chains concurrently.
 
 #![expect(clippy::unused_async, reason = "handlers have one form, whether or not they wait")]
 
@@ -16,18 +16,18 @@ use super::contract::IntakeOutcome;
 use super::processor::{EventProcessor, ReceivedEvent};
 use super::turns::PerKeyQueue;
 
-/// One event on its way.
+/// An event that waits or is handled.
 #[derive(Debug)]
 pub struct Submit {
     event: ReceivedEvent,
     reply: Reply<IntakeOutcome>,
-    /// The span of the message, in which the event is also handled if it has to wait for its turn.
+    /// The span of the message; the event is handled in it even after it had to wait.
     span: Span,
     /// The trace of the sender's request, which a request to an external statistics service continues.
     trace: Option<TraceContext>,
 }
 
-/// Events of one slot are handled one after the other. Two chains share a slot once in 2^64 times, which costs them nothing but turns.
+/// Events of one slot are handled one after the other. Two chains share a slot once in 2^64 times and then only wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChainSlot(pub u64);
 
@@ -64,7 +64,7 @@ impl fmt::Debug for OrderMessage {
     }
 }
 
-/// The actor: it decides whose turn it is, and tasks of its own do the work.
+/// The actor: it assigns the turns, and its tasks do the work.
 #[derive(Clone)]
 pub struct OrderedIntake {
     processor: Arc<EventProcessor>,
@@ -130,7 +130,7 @@ impl OrderedIntake {
 
     #[ractor::message(OrderMessage::Handled(slot))]
     async fn handled(&self, myself: ActorRef<OrderMessage>, slot: ChainSlot, state: &mut OrderedState) {
-        // The tasks that have ended; one that panicked has been logged by then, and its sender was answered 424.
+        // Removes ended tasks. A task that panicked has been logged, and its sender was answered 424.
         while state.tasks.try_join_next().is_some() {}
         if let Some((slot, submit)) = state.turns.leave(slot) {
             self.start(&myself, slot, submit, state);
@@ -149,7 +149,7 @@ impl OrderedIntake {
     }
 }
 
-/// Gives the turn back, however the task ends.
+/// Ends the turn when the task ends, even by a panic.
 struct Handled {
     actor: ActorRef<OrderMessage>,
     slot: ChainSlot,
@@ -157,7 +157,7 @@ struct Handled {
 
 impl Drop for Handled {
     fn drop(&mut self) {
-        // Fails only if the actor is gone already.
+        // Fails only if the actor has ended.
         drop(self.actor.cast(OrderMessage::Handled(self.slot)));
     }
 }

@@ -27,18 +27,18 @@ use crate::meter::ReceiptCounter;
 use crate::upstream::Upstream;
 use async_recursion::async_recursion as boxed;
 
-/// The dependencies of a decision about an event.
+/// The dependencies of event processing.
 #[derive(Debug)]
 pub struct EventProcessor {
     /// The database of identities, consent and held events.
     pub store: Store,
-    /// Budgets of senders without an owner.
+    /// Quotas of senders.
     pub budgets: Budgets,
     /// Commits held events in groups.
     pub hold: Handle<CommitMessage<HeldBatch>>,
     /// The statistics service that records events.
     pub upstream: Upstream,
-    /// Counts receipts of an external service, whose log cannot be followed.
+    /// Counts receipts of an external service, which has no log to follow.
     pub tally: Option<Arc<ReceiptCounter>>,
     /// The registered event types.
     pub registry: Arc<Registry>,
@@ -50,7 +50,7 @@ pub struct EventProcessor {
     pub held_lately: HeldLately,
 }
 
-/// The `reason` of a refusal because a budget is spent.
+/// The `reason` of a refusal because a quota is spent.
 pub const QUOTA_EXCEEDED: &str = "quota_exceeded";
 
 /// An event with its sender.
@@ -59,12 +59,13 @@ pub struct ReceivedEvent {
     sender: Sender,
     pub body: Bytes,
     pub opened: Result<Sealed, Unreadable>,
-    /// The decision about it; `None` for an account's, whose turn it awaits.
+    /// The decision; `None` for an event of an account until its turn.
     judged: Option<Result<(), HoldDecision>>,
 }
 
 impl EventProcessor {
-    /// Judges an event, unless its sender is an account: the store knows the computer that an account names.
+    /// Judges an event of a computer or agent. An event of an account is judged later, since only the store knows the computer that it
+    /// names.
     pub fn received(&self, sender: Sender, body: Bytes, opened: Result<Sealed, Unreadable>) -> ReceivedEvent {
         let now = self.clock.now();
         let judged = match &sender {
@@ -75,14 +76,14 @@ impl EventProcessor {
         ReceivedEvent { sender, body, opened, judged }
     }
 
-    /// Forwards an event of a computer to the embedded log; gives any other back, for the ordered path.
+    /// Forwards an event of a computer to the embedded log; returns any other event, for the ordered path.
     ///
-    /// Nothing durable happens here but by the actor of the log, so a caller that stops waiting changes nothing.
+    /// Only the actor of the log writes durably here, so a caller that stops waiting changes nothing.
     #[boxed]
     pub async fn grouped(&self, event: ReceivedEvent) -> Result<IntakeOutcome, ReceivedEvent> {
         let ReceivedEvent { sender: Sender::Machine { facts, has_held }, .. } = &event else { return Err(event) };
         let (machine, has_held) = (facts.machine_uuid, *has_held);
-        // A first try may be on its way to be held: the turns of its chain keep the two in order.
+        // The first try may still be about to be held: the turns of its chain keep the two in order.
         if !matches!(self.upstream, Upstream::Embedded { .. }) || self.was_held_lately(machine) {
             return Err(event);
         }
@@ -97,7 +98,7 @@ impl EventProcessor {
         };
         domain::failpoint!("intake.worker");
         let event_id = sealed.envelope.event_id;
-        // The log stores the envelope; the account for which it is sent matters to external services only.
+        // The log stores the envelope; the record scope is only for external services.
         let submission = Submission::new(body, sealed, RecordScope::default());
         let now = self.clock.now();
         domain::failpoint!("forward.before");
@@ -118,15 +119,15 @@ impl EventProcessor {
         Ok(verdict.counted())
     }
 
-    /// Settles the entry of an event whose first try was held, apart from the request.
+    /// Settles the held entry of an event's first try, independently of the request.
     async fn heal_apart(&self, machine: MachineUuid, event_id: EventId, receipt: ReceiptId) {
         let (store, now) = (self.store.clone(), self.clock.now());
         let healing = async move { heal(&store, &HeldScope::Machine(machine), event_id, receipt, now).await };
-        // A task that panicked has been logged; the entry is settled by the next resend.
+        // A panic has been logged; the next resend settles the entry.
         drop(supervision::detached(healing).await);
     }
 
-    /// Counts an event of a sender that has a budget; the refusal, if that is spent.
+    /// Charges an event to the sender's quota; returns the refusal if the quota is spent.
     #[boxed]
     pub async fn charge(&self, payer: &HeldSender, bytes: usize, now: Timestamp) -> Option<IntakeOutcome> {
         let refusal = match self.budgets.take(payer, bytes, now).await {
@@ -143,7 +144,7 @@ impl EventProcessor {
         Some(refusal.counted())
     }
 
-    /// Forwards the event, holds it, or returns the answer of the statistics service.
+    /// Forwards the event, holds it, or returns the response of the statistics service.
     #[boxed]
     pub async fn handle(&self, event: ReceivedEvent) -> IntakeOutcome {
         let ReceivedEvent { sender, body, opened, judged } = event;
@@ -158,13 +159,13 @@ impl EventProcessor {
         let outcome = match (judged, opened) {
             (Ok(()), Ok(sealed)) => self.forward(&sender, &authority, &body, sealed).await,
             (Err(hold), opened) => self.hold(&sender, &authority, &body, &opened, hold).await,
-            // The judge refuses what could not be opened.
+            // The judge refuses an envelope that cannot be opened.
             (Ok(()), Err(_)) => IntakeOutcome::Unavailable { reason: "internal", retry_after: SOON },
         };
         outcome.counted()
     }
 
-    /// For whom the sender may speak. An account speaks for the computer that the scope names, so that one is looked up.
+    /// The authority of the sender. An account may speak for the computer that the scope names, so that computer is looked up.
     async fn authority(
         &self,
         sender: &Sender,
@@ -174,7 +175,7 @@ impl EventProcessor {
             (Sender::Unclaimed(_), _) => SenderAuthority::Unclaimed,
             (Sender::Machine { facts, .. }, _) => SenderAuthority::Machine(facts.clone()),
             (Sender::Account { account, .. }, Ok(sealed)) => {
-                let named = self.store.machine_facts(sealed.envelope.scope.machine_id).await?.map(|known| known.facts);
+                let named = self.store.machine_facts(sealed.envelope.scope.machine_id).await?.map(|row| row.facts);
                 SenderAuthority::Account { account: account.clone(), named }
             }
             (Sender::Account { account, .. }, Err(_)) => {
@@ -226,7 +227,7 @@ impl EventProcessor {
             SubmitOutcome::Refused { status, detail } => {
                 let detail = format!("the statistics service answered {status}: {detail}");
                 let hold = HoldDecision { reason: HoldReason::UpstreamRefused, detail };
-                // The person allows it, or it would not have been sent there.
+                // The person's consent permits it; without consent the event would not have been sent.
                 let waiting = Waiting { body, outline, seal: Some(seal), is_kept: true };
                 self.keep(self.entry(sender, authority, waiting, &hold), hold).await
             }
@@ -234,8 +235,8 @@ impl EventProcessor {
         }
     }
 
-    /// Where an entry may wait that this sender's resend settles. The query that authenticated a computer returned whether it has any;
-    /// accounts are rare enough to ask the store each time.
+    /// The scope of held entries that this sender's resend settles. For a computer the authenticating query returned whether it has
+    /// any; for an account the store is queried each time, since accounts rarely send.
     fn held_scope(&self, sender: &Sender) -> Option<HeldScope> {
         match sender {
             Sender::Unclaimed(_) => None,
@@ -251,7 +252,7 @@ impl EventProcessor {
         self.held_lately.note(machine, at);
     }
 
-    /// Whether something of a computer was held while a request may have been on its way.
+    /// Whether an event of the computer was held while a request may have been in progress.
     fn was_held_lately(&self, machine: MachineUuid) -> bool {
         self.held_lately.includes(machine, self.clock.now())
     }
@@ -288,7 +289,8 @@ impl EventProcessor {
         self.keep(entry, hold).await
     }
 
-    /// Whether what persons set allows that the body is stored. An account's event that names none of its computers may be of any.
+    /// Whether consent permits storing the body. An event of an account that names none of its computers is judged by the levels of
+    /// all.
     async fn may_keep(
         &self,
         authority: &SenderAuthority,
@@ -359,8 +361,8 @@ impl EventProcessor {
     }
 }
 
-/// A resend went through: the entry that was held for its first try is settled. Failing here costs only a stale entry in a list, which
-/// the next resend settles.
+/// Settles the entry of the first try after its resend was forwarded. A failure leaves only a stale entry, which the next resend
+/// settles.
 async fn heal(store: &Store, scope: &HeldScope, event_id: EventId, receipt: ReceiptId, now: Timestamp) {
     if let Err(error) = store.held_mark_released(event_id, scope, receipt, now).await {
         tracing::warn!(event.id = %event_id, error = domain::reasons(&error), "a held entry could not be marked as released");
@@ -376,7 +378,7 @@ fn unavailable(event_id: EventId, why: &Unavailable, now: Timestamp) -> IntakeOu
     IntakeOutcome::Unavailable { reason: "upstream_unavailable", retry_after: pause(why, now) }
 }
 
-/// An event that is to wait.
+/// An event to be held.
 struct Waiting<'b> {
     body: &'b Bytes,
     outline: PartialEnvelope,
@@ -384,10 +386,10 @@ struct Waiting<'b> {
     is_kept: bool,
 }
 
-/// The pause that the statistics service asks for, within reason.
+/// The retry delay that the statistics service requests, clamped to `SOON` … `PAUSE_MAX`.
 fn pause(why: &Unavailable, now: Timestamp) -> Duration {
     const PAUSE_MAX: Duration = Duration::from_hours(1);
     let Unavailable::Status { retry_after: Some(value), .. } = why else { return SOON };
-    let asked = value.to_str().ok().and_then(|value| retry_after(value, now));
-    asked.map_or(SOON, |asked| asked.clamp(SOON, PAUSE_MAX))
+    let delay = value.to_str().ok().and_then(|value| retry_after(value, now));
+    delay.map_or(SOON, |delay| delay.clamp(SOON, PAUSE_MAX))
 }

@@ -1,4 +1,4 @@
-//! Whose turn it is: one item per key at a time and in order, and a bounded number of keys side by side.
+//! A queue that gives one item per key its turn, in order, and a bounded number of keys concurrently.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -6,9 +6,9 @@ use std::hash::Hash;
 /// Items that wait for their turn, and the keys that have one.
 #[derive(Debug)]
 pub struct PerKeyQueue<K, T> {
-    /// Keys that have a turn or wait for one, with the items behind their first.
+    /// Keys that have a turn or wait for one, with the items after their first.
     keys: HashMap<K, VecDeque<T>>,
-    /// First items that wait for a place among the running.
+    /// First items of keys that wait for one of the places.
     ready: VecDeque<(K, T)>,
     running: usize,
     running_max: usize,
@@ -20,7 +20,7 @@ impl<K: Copy + Eq + Hash, T> PerKeyQueue<K, T> {
         Self { keys: HashMap::new(), ready: VecDeque::new(), running: 0, running_max: running_max.max(1) }
     }
 
-    /// An item arrives; it is returned if it has its turn at once.
+    /// Adds an item; returns it if it has its turn at once.
     pub fn arrive(&mut self, key: K, item: T) -> Option<T> {
         if let Some(behind) = self.keys.get_mut(&key) {
             behind.push_back(item);
@@ -68,12 +68,12 @@ mod tests {
             arrivals in prop::collection::vec(0_u8..5, 0..60), running_max in 1_usize..4, ends: Vec<bool>,
         ) {
             let mut turns = PerKeyQueue::new(running_max);
-            let (mut running, mut begun): (Vec<u8>, BTreeMap<u8, Vec<usize>>) = (Vec::new(), BTreeMap::new());
+            let (mut running, mut starts): (Vec<u8>, BTreeMap<u8, Vec<usize>>) = (Vec::new(), BTreeMap::new());
             let mut ends = ends.into_iter();
             let mut begin = |running: &mut Vec<u8>, key: u8, item: usize| {
                 assert!(!running.contains(&key), "two items of one key at once");
                 running.push(key);
-                begun.entry(key).or_default().push(item);
+                starts.entry(key).or_default().push(item);
             };
             for (item, key) in arrivals.iter().copied().enumerate() {
                 if turns.arrive(key, item).is_some() {
@@ -94,7 +94,7 @@ mod tests {
                 }
             }
             prop_assert!(turns.is_empty());
-            for (key, items) in begun {
+            for (key, items) in starts {
                 let expected = arrivals.iter().enumerate().filter(|(_, arrived)| **arrived == key).map(|(item, _)| item);
                 prop_assert_eq!(items, expected.collect::<Vec<_>>());
             }

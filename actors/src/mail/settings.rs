@@ -1,4 +1,4 @@
-//! Knobs of the mail.
+//! Settings of the mail.
 
 use std::time::Duration;
 
@@ -31,12 +31,12 @@ pub struct MailSettings {
     /// Pause between two looks for notices that are due.
     #[serde(with = "humantime_serde")]
     pub drain_every: Duration,
-    /// Letters that are being sent at once; one more sign-in code is refused.
+    /// Mails that are being sent at once; one more sign-in code is refused.
     pub in_flight_max: usize,
     /// How long a sign-in code is tried to be sent.
     #[serde(with = "humantime_serde")]
     pub code_deadline: Duration,
-    /// Delay before a letter is tried again; it doubles with every further failure.
+    /// Delay before a mail is tried again; it doubles with every further failure.
     #[serde(with = "humantime_serde")]
     pub backoff_min: Duration,
     /// Maximum of that delay.
@@ -130,7 +130,7 @@ impl MailSettings {
                 "must be at least 10m: a sign-in code works as long",
             ),
         ];
-        let broken = rules.into_iter().filter(|(kept, ..)| !kept);
+        let broken = rules.into_iter().filter(|(is_valid, ..)| !is_valid);
         broken.map(|(_, field, rule)| (field.to_owned(), rule.to_owned())).collect()
     }
 }

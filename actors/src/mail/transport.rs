@@ -1,4 +1,4 @@
-//! Two ways out: a file per letter, or a mail server.
+//! The two mail transports: one file per mail, or an SMTP server.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use store::mail::QueuedMail;
 use super::settings::{MailSettings, TransportKind, smtp as smtp_transport};
 use async_recursion::async_recursion as boxed;
 
-/// A way out, and who writes.
+/// A mail transport with the sender's address.
 #[derive(Clone)]
 pub struct Transport {
     from: Mailbox,
@@ -36,12 +36,12 @@ impl std::fmt::Debug for Transport {
     }
 }
 
-/// Why a letter did not leave. Says nothing of whom it was for.
+/// Why a mail was not sent. Does not contain the recipient.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct Undelivered {
     what: String,
-    /// Trying again would change nothing.
+    /// Whether a retry cannot succeed.
     pub for_good: bool,
 }
 
@@ -61,7 +61,7 @@ impl Undelivered {
 }
 
 impl Transport {
-    /// The way that the settings name. `outbox` is the folder of files.
+    /// The configured transport. `outbox` is the folder of files.
     pub fn new(settings: &MailSettings, outbox: PathBuf) -> Result<Self, String> {
         let from = settings.from.as_deref().unwrap_or("attache <attache@localhost>");
         let from = from.parse().map_err(|error| format!("mail.from: {error}"))?;
@@ -72,7 +72,7 @@ impl Transport {
         Ok(Self { from, way })
     }
 
-    /// Sends a letter, or writes it down.
+    /// Sends a mail, or writes it to a file.
     #[boxed]
     pub async fn deliver(&self, mail: &QueuedMail, now: Timestamp) -> Result<(), Undelivered> {
         let message = self.compose(mail, now)?;
@@ -103,11 +103,11 @@ impl Transport {
             .header(AutoSubmitted)
             .header(ContentType::TEXT_PLAIN)
             .body(mail.mail.text.clone())
-            .map_err(|_| unusable("the letter"))
+            .map_err(|_| unusable("the mail"))
     }
 }
 
-/// What an answer of the server means. Its words are not repeated: they often hold the address.
+/// Classifies an SMTP error. The server's text is not repeated: it often contains the address.
 fn smtp_trouble(error: &smtp::Error) -> Undelivered {
     let Some(code) = error.status() else {
         let what = match error {
@@ -120,7 +120,7 @@ fn smtp_trouble(error: &smtp::Error) -> Undelivered {
     };
     let number = code.to_string();
     let what = format!("the mail server answered {number}");
-    // 53x is about our own sign-in at the server, which an operator can mend before the letter is too old.
+    // 53x rejects the server's own credentials, which an operator can correct before the mail is too old.
     if error.is_permanent() && !number.starts_with("53") {
         Undelivered::for_good(what)
     } else {
@@ -128,7 +128,7 @@ fn smtp_trouble(error: &smtp::Error) -> Undelivered {
     }
 }
 
-/// Writes the file whole or not at all, so that a program that watches the folder never reads half a mail.
+/// Writes the file atomically, so that a program that watches the folder never reads a partial mail.
 fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     let mut private = fs::DirBuilder::new();
     private.recursive(true);
@@ -138,7 +138,7 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     let (hidden, path) = (folder.join(format!(".{name}.tmp")), folder.join(format!("{name}.eml")));
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);
-    // Letters are for their reader's eyes, and hold codes.
+    // Mails are private and contain codes.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&hidden)?;
@@ -149,10 +149,10 @@ fn write(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// The time at the beginning of a file name. Names in their order are in the order of their times.
+/// The time at the start of a file name. The order of names is the order of times.
 const NAME_TIME: &str = "%Y%m%dT%H%M%S%.3fZ";
 
-/// Removes the mails that were written before this time, and incomplete ones of a crash, at most this many; their number. Other files stay.
+/// Removes at most `most` mails written before this time, and partial files of a crash; returns their number. Other files stay.
 pub fn remove_files(folder: &Path, before: Timestamp, most: usize) -> io::Result<usize> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -173,14 +173,14 @@ pub fn remove_files(folder: &Path, before: Timestamp, most: usize) -> io::Result
     Ok(removed)
 }
 
-/// When a mail was written, by the name of its file.
+/// When a mail was written, from the name of its file.
 fn written_at(name: &str) -> Option<Timestamp> {
     let name = name.strip_suffix(".eml").or_else(|| name.strip_prefix('.')?.strip_suffix(".tmp"))?;
     let (time, _) = name.split_once('_')?;
     chrono::NaiveDateTime::parse_from_str(time, NAME_TIME).ok().map(|time| time.and_utc())
 }
 
-/// Asks other programs not to answer (RFC 3834).
+/// Asks automatic responders not to reply (RFC 3834).
 #[derive(Debug, Clone, Copy)]
 struct AutoSubmitted;
 
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_letter_becomes_a_file_that_only_its_owner_reads() {
+    async fn a_mail_becomes_a_file_that_only_its_owner_reads() {
         let folder = std::env::temp_dir().join(format!("attache-outbox-{}", std::process::id()));
         let transport = Transport::new(&MailSettings::default(), folder.clone()).unwrap();
         let mail = mail("ada@example.com", "News");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_letter_adds_a_header() {
+    fn nothing_in_a_mail_adds_a_header() {
         let transport = Transport::new(&MailSettings::default(), PathBuf::new()).unwrap();
         let message =
             transport.compose(&mail("ada@example.com", "News\r\nBcc: all@example.com"), Timestamp::UNIX_EPOCH);

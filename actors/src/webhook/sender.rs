@@ -14,7 +14,7 @@ use store::webhook::DueDelivery;
 
 use super::settings::WebhookSettings;
 
-/// Sends notifications to addresses that the settings allow, without proxies and redirects. Clones share the client.
+/// Sends notifications to permitted addresses, without proxies and redirects. Clones share the client.
 #[derive(Debug, Clone)]
 pub struct WebhookSender {
     http: reqwest::Client,
@@ -54,7 +54,7 @@ impl EndpointRules {
         }
     }
 
-    /// Checks the URL itself. A name is checked again when it is resolved, for each connection.
+    /// Checks the URL itself. A host name is checked again when it is resolved, for each connection.
     pub fn check(&self, url: &WebUrl) -> Result<(), EndpointRefusal> {
         if !url.is_https() && !self.allow_http {
             return Err(EndpointRefusal::Insecure);
@@ -71,17 +71,17 @@ impl EndpointRules {
 pub(super) enum Sent {
     /// There was a response.
     Answered {
-        /// Its HTTP status.
+        /// Status of the response.
         status: u16,
-        /// The delay that it requests.
+        /// Value of `Retry-After`.
         retry_after: Option<Duration>,
     },
-    /// There was none, for this reason.
+    /// No response, for this reason.
     Failed(String),
 }
 
 impl WebhookSender {
-    /// Sends nothing yet. `base_url` is part of the user agent.
+    /// Creates the client. `base_url` is part of the user agent.
     pub fn new(settings: &WebhookSettings, base_url: &str) -> Result<Self, reqwest::Error> {
         let rules = EndpointRules::new(settings);
         let resolver = JudgingResolver::new(Arc::new(SystemResolver::default()), Arc::clone(&rules.addresses));
@@ -93,7 +93,7 @@ impl WebhookSender {
             .referer(false)
             .no_proxy()
             .http1_only()
-            // A connection serves one delivery, so the address is judged for each.
+            // A connection serves one delivery, so every delivery checks the address.
             .pool_max_idle_per_host(0)
             .build()?;
         let user_agent = format!("attache/{} (+{base_url})", env!("CARGO_PKG_VERSION"));

@@ -18,9 +18,9 @@ pub struct WebhookSettings {
     pub waiting_max: u32,
     /// Endpoints to which a server sends at the same time.
     pub in_flight_max: usize,
-    /// Those of one account among them.
+    /// Maximum number of endpoints of one account that a server sends to at the same time.
     pub in_flight_per_account_max: usize,
-    /// Those of all accounts that were slow in their last turn.
+    /// Maximum number of slow endpoints, over all accounts, that a server sends to at the same time.
     pub in_flight_slow_max: usize,
     /// Duration of a request after which its endpoint was slow.
     #[serde(with = "humantime_serde")]
@@ -115,7 +115,7 @@ impl WebhookSettings {
                 "must name at least one port, and none of them 0",
             ),
         ];
-        rules.into_iter().filter(|(kept, _, _)| !kept).map(|(_, field, rule)| (field, rule)).collect()
+        rules.into_iter().filter(|(is_valid, _, _)| !is_valid).map(|(_, field, rule)| (field, rule)).collect()
     }
 }
 

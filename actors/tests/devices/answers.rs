@@ -1,7 +1,7 @@
-//! approve ∥ approve ∥ deny ∥ expire ∥ a newer code ∥ polls, on two nodes over one database: one end, one owner.
+//! Concurrent approve, approve, deny, expire, newer code and polls, on two nodes over one database: one end, one owner.
 //!
-//! Each round draws who does what, where, and after how many turns of the scheduler, lets it all run at once, and then compares
-//! the answers of all. `ATTACHE_SOAK=1` plays 100,000 rounds instead of as many as fit into some seconds.
+//! Each round draws the parties' actions, nodes and delays in scheduler turns, runs them concurrently, and compares all
+//! responses. `ATTACHE_SOAK=1` plays 100,000 rounds instead of as many as fit into some seconds.
 
 use domain::confirm::ConfirmedVia;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 use crate::node::{Node, beginning, machine};
 
-/// Rounds that are played at the same time, each by nodes and people of its own.
+/// Concurrent rounds, each with its own nodes and people.
 const LANES: u64 = 8;
 
 const ROUNDS_MIN: usize = 200;
@@ -60,13 +60,13 @@ struct Lane {
     people: Vec<Person>,
 }
 
-/// The answers that a party received.
+/// The responses that a party received.
 #[derive(Debug)]
 enum Told {
     Approved(UserAccountId),
     Denied,
     TooLate,
-    /// In their order, by one node.
+    /// In order, from one node.
     Polled(Vec<Poll>),
     Nothing,
 }
@@ -173,7 +173,7 @@ impl Lane {
             node.devices.hint(code);
             last.push(node.devices.poll(&started.device_code).await.unwrap());
         }
-        // The second node may have been the first to find that the code has expired.
+        // The second node may have found first that the code has expired.
         let end = self.store.device_by_code(&code).await.unwrap().unwrap().state;
         let owner = self.store.machine_facts(machine.machine_uuid).await.unwrap().unwrap().facts.account;
         let linked = self.store.identity(&machine.user_cuid).await.unwrap().unwrap().account;
@@ -186,7 +186,7 @@ impl Lane {
             .collect();
         let denied = told.iter().filter(|told| matches!(told, Told::Denied)).count();
 
-        // One end, one owner, one success, and every party receives the same.
+        // One end, one owner, one success, and every party receives the same result.
         let (poll, approvals, denials) = match &end {
             DeviceState::Claimed { account, .. } => (Some(Poll::Claimed(account.clone())), vec![account.clone()], 0),
             DeviceState::Denied => (Some(Poll::Denied), vec![], 1),
@@ -220,11 +220,11 @@ async fn turns_pass(turns: u64) {
     }
 }
 
-/// The law, on whichever database.
+/// Runs the rounds on the given databases.
 async fn one_end_and_one_owner(databases: Vec<Facts>) {
     let soak = std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1");
     let played = Arc::new(AtomicUsize::new(0));
-    let begun = Instant::now();
+    let started_at = Instant::now();
     for facts in &databases {
         facts.open().await.migrate().await.unwrap();
     }
@@ -232,7 +232,7 @@ async fn one_end_and_one_owner(databases: Vec<Facts>) {
     for number in 0..LANES {
         let facts = &databases[usize::try_from(number).unwrap() % databases.len()];
         let store = facts.open().await;
-        // Nodes have connections of their own. To one database file that is slow, so half of the lanes go without.
+        // Nodes have separate connections. With database files that is slow, so there half of the lanes share one store.
         let apart = databases.len() == 1 || number % 2 == 0;
         let other = if apart { facts.open().await } else { store.clone() };
         let lane = Lane::new(number, [store, other], 1 + number).await;
@@ -241,7 +241,7 @@ async fn one_end_and_one_owner(databases: Vec<Facts>) {
             loop {
                 let rounds = played.fetch_add(1, Ordering::SeqCst);
                 let enough =
-                    if soak { rounds >= ROUNDS_SOAK } else { rounds >= ROUNDS_MIN && begun.elapsed() >= LASTS };
+                    if soak { rounds >= ROUNDS_SOAK } else { rounds >= ROUNDS_MIN && started_at.elapsed() >= LASTS };
                 if enough {
                     break;
                 }
@@ -256,7 +256,7 @@ async fn one_end_and_one_owner(databases: Vec<Facts>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_sqlite() {
-    // A database file has one writer at a time, so each lane has a file of its own.
+    // A database file has one writer at a time, so each lane has its own file.
     one_end_and_one_owner((0..LANES).map(|_| Facts::new(None)).collect()).await;
 }
 

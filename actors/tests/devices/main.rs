@@ -1,5 +1,5 @@
-//! Device codes on the real store and real actors: who gets the computer when everybody answers at once, and how polls are paced. And how
-//! a claim learns of changes without a notification.
+//! Device codes on the real store and real actors: concurrent answers and pacing of polls. Also: how a claim finds changes without a
+//! hint.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the answer")]
 

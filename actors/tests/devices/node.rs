@@ -17,7 +17,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// All nodes of one database have one key of short codes.
+    /// All nodes of one database share one key of short codes.
     pub async fn start(store: Store, clock: Clock, rng: Rng, codes: CodeKey) -> Self {
         let settings = ActorSettings { idle_after: Duration::from_mins(2), ..ActorSettings::default() };
         let dependencies = Dependencies {
@@ -55,7 +55,7 @@ pub async fn machine(store: &Store, rng: &Rng, now: Timestamp) -> MachineFacts {
     store.machine_facts(machine_uuid).await.unwrap().unwrap().facts
 }
 
-/// The beginning of time.
+/// The start time of the tests.
 pub fn beginning() -> Timestamp {
     Timestamp::from_timestamp_millis(1_767_225_600_000).unwrap()
 }

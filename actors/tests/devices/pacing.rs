@@ -15,7 +15,7 @@ use crate::node::{Node, beginning, machine};
 
 const VALID: Duration = Duration::from_mins(30);
 
-/// One node whose wall clock goes with the paused one, and codes that were each polled once at its beginning.
+/// One node with a wall clock that follows the paused time, and codes that were each polled once at the start.
 struct World {
     node: Node,
     store: Store,
@@ -30,7 +30,7 @@ impl World {
         let store = Store::open(&DatabaseSettings::default(), &folder.path().join("attache.db")).await.unwrap();
         store.migrate().await.unwrap();
         let rng = Rng::seeded(1);
-        // The database lives outside of paused time: while it is waited for, no time may pass.
+        // The database runs outside of paused time: no time may pass while it is waited for.
         let begun = Instant::now();
         let frozen = std::sync::Arc::new(std::sync::OnceLock::<Instant>::new());
         let clock = {
@@ -47,7 +47,7 @@ impl World {
             let machine = machine(&world.store, &rng, beginning()).await;
             world.codes.push(world.node.code(&machine).await);
         }
-        // A poll that is answered at once leaves its poller alive.
+        // A poll from memory leaves its poller running.
         for code in &world.codes {
             assert_eq!(world.node.devices.poll(&code.device_code).await.unwrap(), Poll::Pending);
         }
@@ -61,7 +61,7 @@ impl World {
         standing_still(self.node.devices.poll(&self.codes[code].device_code)).await.unwrap()
     }
 
-    /// Polls after `wait`, unless the code would be over by then.
+    /// Polls after `wait`, unless the code would have expired by then.
     async fn poll_after(&self, code: usize, wait: Duration) -> Option<Poll> {
         if self.begun.elapsed() + wait >= VALID {
             return None;
@@ -76,7 +76,8 @@ impl World {
     }
 }
 
-/// A poll reads the row now and then, and time must not pass meanwhile: paused time does not advance while a blocking task runs.
+/// A poll sometimes reads the row, and time must not pass during the read: paused time does not advance while a blocking task
+/// runs.
 pub async fn standing_still<T>(poll: impl Future<Output = T>) -> T {
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let still = tokio::task::spawn_blocking(move || ended.recv().is_err());
@@ -86,7 +87,7 @@ pub async fn standing_still<T>(poll: impl Future<Output = T>) -> T {
     polled
 }
 
-/// 5 s with a timer and a network that are up to 0.9 s off.
+/// 5 s with a timer and network jitter of up to 0.9 s.
 fn honest(rng: &Rng, interval: u64) -> Duration {
     Duration::from_millis(interval * 1000 - 900 + rng.below(1801))
 }
@@ -129,7 +130,7 @@ async fn a_fast_computer_is_slowed_once_and_recovers() {
 async fn a_refused_poll_does_not_move_the_clock() {
     let world = World::with(1).await;
     assert_eq!(world.poll_after(0, Duration::from_millis(3990)).await, Some(Poll::SlowDown { interval: 10 }));
-    // Five seconds after the one that was refused, nine after the one that was accepted.
+    // Five seconds after the refused poll, nine after the accepted one.
     assert_eq!(world.poll_after(0, Duration::from_millis(5010)).await, Some(Poll::Pending));
     assert_eq!(world.poll_after(0, Duration::from_millis(8990)).await, Some(Poll::SlowDown { interval: 15 }));
     assert_eq!(world.poll_after(0, Duration::from_millis(5010)).await, Some(Poll::Pending));
@@ -143,7 +144,7 @@ async fn a_restless_computer_waits_a_minute_at_most() {
         assert_eq!(world.poll_after(0, Duration::from_secs(1)).await, Some(Poll::SlowDown { interval }));
     }
     assert_eq!(world.poll_after(0, Duration::from_secs(46)).await, Some(Poll::Pending));
-    // It sleeps so long that nothing may be forgotten meanwhile.
+    // The pause is shorter than the time after which the poller is passivated.
     assert_eq!(world.poll_after(0, Duration::from_millis(58_990)).await, Some(Poll::SlowDown { interval: 60 }));
     for _ in 0..10 {
         assert_eq!(world.poll_after(0, Duration::from_mins(1)).await, Some(Poll::Pending));

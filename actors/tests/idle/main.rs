@@ -1,4 +1,4 @@
-//! What an idle actor costs. This is a binary of its own, because it measures the memory of the process.
+//! Memory cost of an idle actor. A separate binary, because it measures the memory of the process.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the answer")]
 
@@ -18,7 +18,7 @@ use supervision::{ActorSettings, AskError, Root, RootSettings, TreeExit};
 
 const IDLE: u64 = 25_000;
 
-/// Before it is measured: threads, caches and pools of the process are there.
+/// Actors started before the measurement, so that threads, caches and pools of the process exist.
 const WARM: u64 = 1_000;
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ fn key(number: u64) -> SecretHash {
     Digest::of(&number.to_le_bytes()).into()
 }
 
-/// Memory of this process that is resident, in bytes; `None` where `/proc` is missing.
+/// Resident memory of this process in bytes; `None` where `/proc` is missing.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -49,8 +49,8 @@ async fn poll_device(pollers: &Pollers, rng: &Rng, number: u64) {
             state: DeviceState::Pending,
         }))
     };
-    let asked = pollers.ask(&key(number), load, |reply| DeviceMessage::Poll { reply }, DEADLINE).await;
-    assert_eq!(asked.unwrap().unwrap(), Poll::Pending);
+    let response = pollers.ask(&key(number), load, |reply| DeviceMessage::Poll { reply }, DEADLINE).await;
+    assert_eq!(response.unwrap().unwrap(), Poll::Pending);
 }
 
 async fn poll_claim(ceremonies: &Ceremonies, rng: &Rng, number: u64) {
@@ -79,20 +79,20 @@ async fn poll_claim(ceremonies: &Ceremonies, rng: &Rng, number: u64) {
         };
         Ok::<_, AskError<StoreError>>(Some((registration, Some(attempt))))
     };
-    let asked = ceremonies.ask(&key(number), load, |reply| ClaimMessage::ExchangeClaim { reply }, DEADLINE).await;
-    assert_eq!(asked.unwrap().unwrap().unwrap_err(), ExchangeError::Pending);
+    let response = ceremonies.ask(&key(number), load, |reply| ClaimMessage::ExchangeClaim { reply }, DEADLINE).await;
+    assert_eq!(response.unwrap().unwrap().unwrap_err(), ExchangeError::Pending);
 }
 
-/// Bytes that each of [`IDLE`] actors adds to the process.
+/// Bytes that each of the [`IDLE`] actors adds to the process.
 async fn bytes_each(poll: impl AsyncFn(u64)) -> Option<u64> {
     for number in 0..WARM {
         poll(number).await;
     }
-    let before = resident()?;
+    let baseline = resident()?;
     for number in WARM..WARM + IDLE {
         poll(number).await;
     }
-    Some(resident()?.saturating_sub(before) / IDLE)
+    Some(resident()?.saturating_sub(baseline) / IDLE)
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn an_idle_actor_costs_bytes() {
     let codes = store.code_key(&rng).await.unwrap();
     let signing = AssertionKey { state: KeyState::Active, ..AssertionKey::draw(&rng, beginning()) };
     let base_url = "http://attache.test".to_owned();
-    // They stay for as long as the test lasts.
+    // The actors must not be passivated during the test.
     let settings =
         ActorSettings { live_max: 1_000_000, idle_after: Duration::from_hours(1), ..ActorSettings::default() };
     let devices = DeviceCodes::new(

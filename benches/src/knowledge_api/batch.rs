@@ -24,11 +24,11 @@ use crate::{client, measurement};
 
 /// Rounds take as long as embedding; more of them would not add information.
 const ROUNDS_MAX: u32 = 3;
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// Number of fetches of each page by the floor.
 const FETCHES: usize = 10;
 /// The chunks of each item of a batch.
-type Passages = Vec<Vec<String>>;
+type Chunks = Vec<Vec<String>>;
 
 /// `batch-add` of notes with one chunk each: the work is embedding.
 pub fn notes(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
@@ -42,14 +42,14 @@ pub fn notes(name: &'static str, options: &Options, report: &mut Report) -> Resu
     for round in 0..options.rounds.min(ROUNDS_MAX) {
         let words = Words::new(options.seed + u64::from(round));
         let notes: Vec<String> = (0..count).map(|_| words.text(NOTE_CHARS)).collect();
-        let passages = notes
+        let chunks = notes
             .iter()
             .map(|note| {
                 let content = normalised(note);
-                passages_of(note_title(&content).as_deref(), &content)
+                chunks_of(note_title(&content).as_deref(), &content)
             })
-            .collect::<Result<Passages>>()?;
-        trial.embed(0, &passages)?;
+            .collect::<Result<Chunks>>()?;
+        trial.embed(0, &chunks)?;
         let contents: Vec<Value> = notes.iter().map(|note| json!({ "content": note })).collect();
         trial.add(&product, &holder, &json!({ "contents": contents }), count)?;
     }
@@ -66,7 +66,7 @@ pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Resu
     fs::create_dir(&site)?;
     let (all, origin) = pages::gather(wanted, &site, options.seed)?;
     let site = site.to_str().ok_or("the folder's name is no text")?;
-    let server = Server::start(&mut myself(&["pages", site])?, &folder.path().join("pages.log"), PATIENCE)?;
+    let server = Server::start(&mut myself(&["pages", site])?, &folder.path().join("pages.log"), TIME_LIMIT)?;
     let address: SocketAddr = server.ready.parse()?;
     let port = address.port();
     let more = format!(
@@ -80,19 +80,19 @@ pub fn pages(name: &'static str, options: &Options, report: &mut Report) -> Resu
         format!("http://127.0.0.{host}:{port}/{number}?round={round}")
     };
     // Pages without text are errors for the product and no work for the floor.
-    let mut passages = Vec::new();
+    let mut chunks = Vec::new();
     let mut numbers = Vec::new();
     for (number, page) in all.iter().enumerate() {
         let read = extract("text/html", None, page, Some(&address_of(number, 0)), &ExtractSettings::default());
         let Ok(extracted) = read else { continue };
-        passages.push(passages_of(extracted.title.as_deref(), &extracted.markdown)?);
+        chunks.push(chunks_of(extracted.title.as_deref(), &extracted.markdown)?);
         numbers.push(number);
     }
     let mut trial = BatchRounds::new(&[Floor::Fetch, Floor::Embed]);
     for round in 0..options.rounds.min(ROUNDS_MAX) {
         let urls: Vec<String> = numbers.iter().map(|number| address_of(*number, round)).collect();
         trial.fetch(0, &urls)?;
-        trial.embed(1, &passages)?;
+        trial.embed(1, &chunks)?;
         trial.add(&product, &holder, &json!({ "urls": urls }), urls.len())?;
     }
     let bytes: usize = numbers.iter().map(|number| all[*number].len()).sum();
@@ -109,31 +109,31 @@ fn warm(product: &Product, holder: &KeyHolder) -> Result<()> {
 }
 
 /// The chunks that the product embeds for a text.
-fn passages_of(title: Option<&str>, content: &str) -> Result<Vec<String>> {
-    let passages = chunks(content, &ChunkSettings::default())?;
-    Ok(passages.iter().map(|passage| text_of(title.unwrap_or_default(), passage)).collect())
+fn chunks_of(title: Option<&str>, content: &str) -> Result<Vec<String>> {
+    let chunks = chunks(content, &ChunkSettings::default())?;
+    Ok(chunks.iter().map(|chunk| text_of(title.unwrap_or_default(), chunk)).collect())
 }
 
 /// State of the rounds of a batch.
 struct BatchRounds {
     floors: Vec<Contestant>,
     ours: Contestant,
-    passages: usize,
+    chunks: usize,
     items: usize,
 }
 
 impl BatchRounds {
     fn new(floors: &[Floor]) -> Self {
         let floors = floors.iter().map(|floor| Contestant::new(floor.name())).collect();
-        Self { floors, ours: Contestant::new("attache"), passages: 0, items: 0 }
+        Self { floors, ours: Contestant::new("attache"), chunks: 0, items: 0 }
     }
 
     /// F4 with as many threads as the product uses.
-    fn embed(&mut self, place: usize, passages: &Passages) -> Result<()> {
-        (self.items, self.passages) = (passages.len(), passages.iter().map(Vec::len).sum());
+    fn embed(&mut self, place: usize, chunks: &Chunks) -> Result<()> {
+        (self.items, self.chunks) = (chunks.len(), chunks.iter().map(Vec::len).sum());
         let threads = thread::available_parallelism()?.to_string();
         let arguments = ["floor", Floor::Embed.command(), "--connections", &threads];
-        let outcome = measure_with(&arguments, &serde_json::to_vec(passages)?)?;
+        let outcome = measure_with(&arguments, &serde_json::to_vec(chunks)?)?;
         self.keep(place, &outcome, Floor::Embed.status())
     }
 
@@ -179,10 +179,10 @@ impl BatchRounds {
 
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn publish(self, name: &'static str, what: &str, goals: &[Goal], report: &mut Report) {
-        let each = self.passages as f64 / self.items.max(1) as f64;
+        let each = self.chunks as f64 / self.items.max(1) as f64;
         let rate = self.ours.median(|sample| sample.rate);
-        let found = format!("{rate:.1} items/s, {:.1} passages/s", rate * each);
-        report.find(name, Finding::of(format!("{what}, {} passages", self.passages), found));
+        let found = format!("{rate:.1} items/s, {:.1} chunks/s", rate * each);
+        report.find(name, Finding::of(format!("{what}, {} chunks", self.chunks), found));
         report.section(&Section { name, goals: goals.to_vec(), floors: self.floors, product: Some(self.ours) });
     }
 }

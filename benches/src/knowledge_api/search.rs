@@ -48,7 +48,7 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
 
     let loading = Instant::now();
     let spaces = load(&product, chunks, options.seed)?;
-    say(&format!("  {chunks} passages loaded in {:.0} s", loading.elapsed().as_secs_f64()));
+    say(&format!("  {chunks} chunks loaded in {:.0} s", loading.elapsed().as_secs_f64()));
     let requests: Vec<_> = queries.iter().map(|query| search(&many, query)).collect();
     let mut filtered = Filtered::new(&many, &spaces, &queries, &words);
     let first = Instant::now();
@@ -88,7 +88,7 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     report.section(&section);
     let goal = embedding + 1.3 * scan;
     let mut found = Finding::of(
-        format!("{chunks} passages, one client; embedding a query alone {}, F5 {}", ms(embedding), ms(scan)),
+        format!("{chunks} chunks, one client; embedding a query alone {}, F5 {}", ms(embedding), ms(scan)),
         format!("p50 {}, p99 {}", ms(p50), ms(p99)),
     );
     if name == "search_100k" {
@@ -174,7 +174,7 @@ impl Filtered {
 fn memory(chunks: usize, [before, indexed, after]: [u64; 3]) -> Finding {
     let each = |bytes: u64| bytes.saturating_sub(before) as f64 * 100_000.0 / chunks as f64 / 1e6;
     Finding::of(
-        "memory per 100,000 passages after the first search, and after all (with the database's caches)",
+        "memory per 100,000 chunks after the first search, and after all (with the database's caches)",
         format!("{:.0} MB, {:.0} MB", each(indexed), each(after)),
     )
 }
@@ -248,7 +248,7 @@ fn load(product: &Product, chunks: usize, seed: u64) -> Result<Spaces> {
             store.memory_put(&put, clock.now()).await?;
             row = rows.end;
             if said.elapsed() > Duration::from_secs(30) {
-                say(&format!("  {row} passages loaded"));
+                say(&format!("  {row} chunks loaded"));
                 said = Instant::now();
             }
         }

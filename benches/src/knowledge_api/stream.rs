@@ -14,7 +14,7 @@ use crate::product::{Product, Upstream, make_folder};
 use crate::report::{Contestant, Finding, Goal, Report, Sample, Section};
 use crate::{client, measurement};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Streams of an ended batch, joined from the beginning by a thousand clients, which join again at the end.
 pub fn many_streams(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
@@ -31,7 +31,7 @@ pub fn many_streams(name: &'static str, options: &Options, report: &mut Report) 
     let folder = make_folder(options)?;
     fs::write(folder.path().join(stream::FILE), serde_json::to_vec(&messages)?)?;
     let arguments = ["floor", Floor::Stream.command(), "--folder", folder.path().to_str().ok_or("no text")?];
-    let floor = Server::start(&mut myself(&arguments)?, &folder.path().join("log"), PATIENCE)?;
+    let floor = Server::start(&mut myself(&arguments)?, &folder.path().join("log"), TIME_LIMIT)?;
 
     let join = holder.get(&format!("/v1/batch-add/{batch}"));
     let measure = |server: &Server, address: &str| -> Result<Sample> {

@@ -69,9 +69,9 @@ impl Front {
         if row.accepts != Accepts::NONE {
             request.extensions_mut().insert(row.accepts);
         }
-        let passage = RequestContext::begin(&request, Arc::clone(&row.counts), state);
+        let context = RequestContext::begin(&request, Arc::clone(&row.counts), state);
         let handled = row.direct.call(request, state.clone());
-        passage.through(handled, state).await
+        context.through(handled, state).await
     }
 }
 

@@ -79,12 +79,12 @@ where
         let state = self.state.clone();
         let route = request.extensions().get::<MatchedPath>();
         let counts = state.requests.of(route.map_or(UNMATCHED, MatchedPath::as_str));
-        let passage = RequestContext::begin(&request, counts, &state);
+        let context = RequestContext::begin(&request, counts, &state);
         // Nothing of the handler runs before this is polled, which is inside of the gate and the net.
         let handled = self.inner.call(request);
         Box::pin(async move {
             let handled = async { handled.await.unwrap_or_else(|never| match never {}) };
-            Ok(passage.through(handled, &state).await)
+            Ok(context.through(handled, &state).await)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Builds each service from the configuration and the resources that all share.
+//! Builds each service from the configuration and the shared resources.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use supervision::commit::CommitMessage;
 use super::error::BuildError;
 use crate::config::{Settings, Urls};
 
-/// The folder below `data.dir` in which mails are written when no mail server is configured.
+/// The folder below `data.dir` that mails are written to if no mail server is configured.
 pub const OUTBOX: &str = "outbox";
 
 /// The actor that stores held events in groups.
@@ -165,7 +165,7 @@ impl Builder<'_> {
         Intake::new(processor, events.body_bytes_max, self.settings.agent_kinds(), actors.of(ActorKind::Ordered))
     }
 
-    /// This node among the others. The main database has its row once it is introduced.
+    /// This node among the others. It gets its row in the main database once it is introduced.
     pub(super) fn nodes(&self, upstream: &Upstream, ingestion: &Ingestion) -> NodeTable {
         let started_at = self.clock.now();
         let traits = NodeTraits {
@@ -208,7 +208,7 @@ impl Builder<'_> {
     }
 }
 
-/// Name of the host; empty if it is no text.
+/// Name of the host; empty if it is not valid text.
 fn host_name() -> String {
     hostname::get().ok().and_then(|name| name.into_string().ok()).unwrap_or_default()
 }

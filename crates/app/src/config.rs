@@ -1,8 +1,8 @@
-//! The configuration of the server: one [`Settings`] value, composed of sections that mostly live beside the code that they configure.
+//! The configuration of the server: one [`Settings`] value, composed of sections that mostly live next to the code that they configure.
 //!
-//! A setting is read from three places, later ones winning: the default in the code, `config.toml`, and an environment variable named
-//! `ATTACHE_` + the path in capitals joined by `__` (`ATTACHE_HTTP__BIND`). All mistakes are reported at once, each with its place,
-//! its reason and a way out ([`reading`]).
+//! A setting is read from three places, later ones take precedence: the default in the code, `config.toml`, and an environment variable
+//! named `ATTACHE_` + the path in capitals joined by `__` (`ATTACHE_HTTP__BIND`). All mistakes are reported at once, each with its place,
+//! its reason and a remedy ([`reading`]).
 
 mod actors;
 mod differences;
@@ -112,17 +112,17 @@ pub struct DataSettings {
 
 impl DataSettings {
     /// File name of the main database.
-    pub const FACTS: &str = "attache.db";
+    pub const MAIN_DATABASE: &str = "attache.db";
 
     /// File name of the log's database.
     pub const LOG: &str = "statistics.db";
 
-    /// File in which a node on PostgreSQL remembers the newest checkpoint.
+    /// File in which a node on PostgreSQL stores the newest checkpoint.
     pub const CHECKPOINT: &str = "checkpoint.json";
 
     /// Path of the main database.
-    pub fn facts(&self) -> PathBuf {
-        self.dir.join(Self::FACTS)
+    pub fn main_database(&self) -> PathBuf {
+        self.dir.join(Self::MAIN_DATABASE)
     }
 
     /// Path of the log's database.
@@ -130,7 +130,7 @@ impl DataSettings {
         self.dir.join(Self::LOG)
     }
 
-    /// Path of the file in which a node on PostgreSQL remembers the newest checkpoint.
+    /// Path of the file in which a node on PostgreSQL stores the newest checkpoint.
     pub fn checkpoint(&self) -> PathBuf {
         self.dir.join(Self::CHECKPOINT)
     }
@@ -336,7 +336,7 @@ impl Default for ApiKeySettings {
     }
 }
 
-/// The path, or the first folder above it that exists.
+/// The path, or its nearest existing parent folder.
 fn first_existing(path: &Path) -> Option<&Path> {
     path.ancestors().find(|path| path.symlink_metadata().is_ok())
 }
@@ -406,8 +406,8 @@ impl Settings {
     /// Values of the right type that break a rule, as pairs of path and reason.
     pub fn problems(&self) -> Vec<(String, String)> {
         let mut problems = Vec::new();
-        let mut rule = |kept: bool, path: &str, reason: &str| {
-            if !kept {
+        let mut rule = |is_valid: bool, path: &str, reason: &str| {
+            if !is_valid {
                 problems.push((path.to_owned(), reason.to_owned()));
             }
         };
@@ -467,7 +467,7 @@ impl Settings {
         problems
     }
 
-    /// The paths of durations that are longer than any clock of this program counts.
+    /// The paths of durations that are too long for the program's clocks.
     fn endless_durations(&self) -> Vec<String> {
         const LONGEST: Duration = Duration::from_hours(100 * 366 * 24);
         let mut paths = Vec::new();
@@ -550,10 +550,9 @@ impl Settings {
         }
     }
 
-    /// The problems that sections find themselves.
     fn section_problems(&self) -> impl Iterator<Item = (String, String)> {
-        fn owned(found: Vec<(&'static str, &'static str)>) -> Vec<(String, String)> {
-            found.into_iter().map(|(field, rule)| (field.to_owned(), rule.to_owned())).collect()
+        fn owned(faults: Vec<(&'static str, &'static str)>) -> Vec<(String, String)> {
+            faults.into_iter().map(|(field, rule)| (field.to_owned(), rule.to_owned())).collect()
         }
         let sections = [
             ("http", self.http.problems()),
@@ -569,8 +568,8 @@ impl Settings {
             ("webhooks", owned(self.webhooks.problems())),
             ("feeds", owned(self.feeds.problems())),
         ];
-        sections.into_iter().flat_map(|(section, found)| {
-            found.into_iter().map(move |(path, reason)| (format!("{section}.{path}"), reason))
+        sections.into_iter().flat_map(|(section, faults)| {
+            faults.into_iter().map(move |(path, reason)| (format!("{section}.{path}"), reason))
         })
     }
 

@@ -1,19 +1,19 @@
-//! Opens the main database (the facts) and the log, and checks that they belong together, before anything is served.
+//! Opens the main database and the log, and checks that they belong together, before anything is served.
 //!
-//! Both databases carry the id of the installation, and the facts remember the newest checkpoint of the log ([`actors::anchor`]). A
-//! pair is refused if one of the two is missing, if they have different ids, or if the log does not continue the checkpoint. Both ways out
-//! are in the refusal: a backup, or a new epoch of the log (`epoch`). A pair without ids, whose first start was interrupted, gets them.
+//! Both databases contain the id of the installation, and the main database stores the newest checkpoint of the log ([`actors::anchor`]). A
+//! pair is refused if one of the two is missing, if the ids differ, or if the log does not continue the checkpoint. The refusal names both
+//! remedies: a backup, or a new epoch of the log (`epoch`). A pair without ids, after an interrupted first start, gets them.
 //!
-//! On PostgreSQL both are restored together, so each node also remembers the newest checkpoint in a file of its own
-//! ([`statistics::log::MemoryFile`]). A log that does not continue it is halted: it can be read, and is neither signed nor extended.
+//! On PostgreSQL both are restored together, so each node also stores the newest checkpoint in a local file
+//! ([`statistics::log::MemoryFile`]). A log that does not continue it is halted: it can be read, but is not signed or extended.
 //!
-//! The order of reads lets several processes start at the same moment: a process makes the facts before the log, and remembers a
-//! checkpoint after it was signed. So the presence of the log is read before that of the facts, and the remembered checkpoint before the
-//! checkpoint of the log.
+//! The order of reads permits several processes to start at the same moment: a process creates the main database before the log, and stores
+//! a checkpoint after it was signed. So the presence of the log is read before the presence of the main database, and the stored checkpoint
+//! before the checkpoint of the log.
 
 mod epoch;
 mod error;
-mod facts;
+mod log_record;
 mod pair;
 mod places;
 mod refusal;
@@ -33,7 +33,7 @@ use supervision::Handle;
 
 pub use self::epoch::{Declared, declare};
 pub use self::error::OpenError;
-pub use self::facts::Facts;
+pub use self::log_record::LogRecord;
 pub use self::pair::is_lone_log;
 use self::pair::{Found, StartContext, log_pool, log_pool_if_there};
 pub use self::places::SCHEMA;
@@ -45,14 +45,14 @@ use async_recursion::async_recursion as boxed;
 /// How a start treats the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogStart {
-    /// Continues the log that the facts remember.
+    /// Continues the log recorded in the main database.
     #[default]
     Continue,
-    /// Begins an epoch with a new origin, regardless of the remembered checkpoint.
+    /// Starts an epoch with a new origin, regardless of the stored checkpoint.
     NewEpoch,
 }
 
-/// Opens facts and log, brings both to the newest schema, and refuses them if they do not belong together.
+/// Opens the main database and the log, brings both to the newest schema, and refuses them if they do not belong together.
 #[boxed]
 pub async fn open(
     settings: &Settings,
@@ -62,8 +62,8 @@ pub async fn open(
 ) -> Result<(Store, Upstream), OpenError> {
     let id = || InstallationId::from(rng.uuid_v7(clock.now()));
     if settings.upstream.url.is_some() {
-        // There is no embedded log. The remembered checkpoint of an earlier one stays, in case that log is used again.
-        let store = facts_beside_log(settings).await?;
+        // There is no embedded log. The stored checkpoint of an earlier one is kept, in case that log is used again.
+        let store = main_database_beside_log(settings).await?;
         store.migrate().await?;
         store.installation_begin(id()).await?;
         return Ok((store, Upstream::External(Client::new(&settings.upstream, rng)?)));
@@ -77,13 +77,14 @@ pub async fn open(
     Ok((store, Upstream::Embedded { intake, log }))
 }
 
-/// Opens the facts for a command that may run beside a server. It makes no file and changes no table: older tables are refused.
+/// Opens the main database for a command that may run while a server does. It creates no file and changes no table; older tables are
+/// refused.
 #[boxed]
-pub async fn open_facts(settings: &Settings) -> Result<Store, OpenError> {
-    if are_facts_absent(settings) && !is_lone_log(settings) {
+pub async fn open_main_database(settings: &Settings) -> Result<Store, OpenError> {
+    if is_main_database_absent(settings) && !is_lone_log(settings) {
         return Err(OpenError::Absent("the main database"));
     }
-    let store = facts_beside_log(settings).await?;
+    let store = main_database_beside_log(settings).await?;
     if let Err(error) = store.check_schema().await {
         store.close().await;
         return Err(error.into());
@@ -91,71 +92,71 @@ pub async fn open_facts(settings: &Settings) -> Result<Store, OpenError> {
     Ok(store)
 }
 
-/// Whether the file of the facts does not exist; false on PostgreSQL.
-fn are_facts_absent(settings: &Settings) -> bool {
-    settings.database.url.is_none() && !settings.data.facts().exists()
+/// Whether the file of the main database does not exist; false on PostgreSQL.
+fn is_main_database_absent(settings: &Settings) -> bool {
+    settings.database.url.is_none() && !settings.data.main_database().exists()
 }
 
-/// Opens the facts. They are not made beside a log without facts.
-async fn facts_beside_log(settings: &Settings) -> Result<Store, OpenError> {
+/// Opens the main database. Refused if it would be created next to an existing log.
+async fn main_database_beside_log(settings: &Settings) -> Result<Store, OpenError> {
     if settings.upstream.url.is_none() && is_lone_log(settings) {
         return Err(StartRefusal::of(settings, Mismatch::FactsMissing).into());
     }
-    let store = Store::open(&settings.database, &settings.data.facts()).await?;
+    let store = Store::open(&settings.database, &settings.data.main_database()).await?;
     let store = store.with_notices(settings.notices());
-    if are_facts_lost(&store, settings).await? {
+    if is_main_database_lost(&store, settings).await? {
         store.close().await;
         return Err(StartRefusal::of(settings, Mismatch::FactsMissing).into());
     }
     Ok(store)
 }
 
-/// Whether facts without tables have a log beside them, in PostgreSQL.
-async fn are_facts_lost(store: &Store, settings: &Settings) -> Result<bool, OpenError> {
+/// PostgreSQL: whether the main database has no tables although a log exists.
+async fn is_main_database_lost(store: &Store, settings: &Settings) -> Result<bool, OpenError> {
     if settings.upstream.url.is_some() || !store.pool().is_postgres() || !store.pool().is_empty().await? {
         return Ok(false);
     }
     let Some(log) = log_pool_if_there(settings, store).await? else { return Ok(false) };
     log.close().await;
-    // Another process may have made both meanwhile.
+    // Another process may have created both since the first check.
     Ok(store.pool().is_empty().await?)
 }
 
-/// Compares facts and log, and writes nothing.
+/// Compares the main database and the log, without writing.
 #[boxed]
 pub async fn compare(store: &Store, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
     let owner = log.installation().await?;
-    let facts = Facts::read(store).await?;
-    if let Err(mismatch) = facts.own(owner, log).await? {
+    let record = LogRecord::read(store).await?;
+    if let Err(mismatch) = record.own(owner, log).await? {
         return Ok(Err(mismatch));
     }
-    facts.are_continued_by(log).await
+    record.are_continued_by(log).await
 }
 
 impl StartContext<'_> {
-    /// Facts and log that belong together. A pair without ids gets this one.
+    /// Returns a main database and a log that belong together. A pair without ids gets `id`.
     async fn joined(&self, id: InstallationId) -> Result<(Store, Log), OpenError> {
         if is_lone_log(self.settings) {
             return Err(StartRefusal::of(self.settings, Mismatch::FactsMissing).into());
         }
-        let Found { store, are_facts_empty, log: pool } = self.look().await?;
+        let Found { store, is_main_database_empty, log: pool } = self.look().await?;
         let refused = |mismatch| OpenError::from(StartRefusal::of(self.settings, mismatch));
-        if are_facts_empty && let Some(pool) = pool {
+        if is_main_database_empty && let Some(pool) = pool {
             pool.close().await;
             store.close().await;
             return Err(refused(Mismatch::FactsMissing));
         }
-        if are_facts_empty {
+        if is_main_database_empty {
             self.fits_the_file(&store).await?;
         }
         store.migrate().await?;
-        let facts = Facts::read(&store).await?;
+        let record = LogRecord::read(&store).await?;
         let pool = match pool {
-            None if facts.know_a_log() => {
-                // Another process may have made it a moment ago, and the facts remember it since then.
+            None if record.know_a_log() => {
+                // Another process may just have created it, and recorded it in the main database.
                 log_pool_if_there(self.settings, &store)
                     .await?
-                    .ok_or_else(|| refused(Mismatch::LogMissing { remembered: facts.events_min() }))?
+                    .ok_or_else(|| refused(Mismatch::LogMissing { remembered: record.events_min() }))?
             }
             None => log_pool(self.settings, &store).await?,
             Some(pool) => pool,
@@ -175,12 +176,12 @@ impl StartContext<'_> {
         let installation = store.installation_begin(id).await?;
         let owner = log.installation_begin(installation.id).await?;
         if owner != installation.id {
-            let mismatch = Mismatch::OtherInstallation { facts: installation.id, log: owner };
+            let mismatch = Mismatch::OtherInstallation { main: installation.id, log: owner };
             return Err(StartRefusal::of(self.settings, mismatch).into());
         }
         let head: LogHead = log.head().await?;
         match store.installation_remember(&anchor::remembered(head), self.clock.now()).await {
-            // Such as a full disk: reads and proofs are served, and the pass that remembers checkpoints tries again.
+            // For example a full disk: reads and proofs are served, and the pass that stores checkpoints retries.
             Err(error) if error.is_unavailable() => {
                 tracing::warn!(
                     error = domain::reasons(&error),
@@ -192,7 +193,7 @@ impl StartContext<'_> {
         self.remember(log, owner).await
     }
 
-    /// PostgreSQL: compares the log with the checkpoint in the node's file, and keeps the newest one there from now on.
+    /// PostgreSQL: compares the log with the checkpoint in the node's file, and updates that file from now on.
     async fn remember(&self, log: &Log, installation: InstallationId) -> Result<(), OpenError> {
         if self.settings.database.url.is_some() {
             log.remember_in(&self.settings.data.checkpoint(), installation).await?;
@@ -200,14 +201,14 @@ impl StartContext<'_> {
         Ok(())
     }
 
-    /// A node that remembers a log does not begin another installation in an empty database.
+    /// A node with the checkpoint of a log does not start another installation in an empty database.
     async fn fits_the_file(&self, store: &Store) -> Result<(), OpenError> {
         if self.settings.database.url.is_none() {
             return Ok(());
         }
         let path = self.settings.data.checkpoint();
         match MemoryFile::new(&path).read().map_err(LogError::from)? {
-            // Another process in the same folder may have begun the installation meanwhile.
+            // Another process in the same folder may have created the installation since the check.
             Some((remembered, _)) if store.pool().is_empty().await? => {
                 Err(LogError::from(MemoryFault::OtherInstallation { path, remembered }).into())
             }
@@ -216,10 +217,10 @@ impl StartContext<'_> {
     }
 }
 
-/// The pass that asks witnesses for cosignatures; `None` without witnesses.
+/// The pass that requests cosignatures from witnesses; `None` without witnesses.
 pub fn witnesses_of(upstream: &Upstream, settings: &Settings) -> Result<Option<Witnesses>, OpenError> {
     let Upstream::Embedded { log, .. } = upstream else { return Ok(None) };
-    // The configuration was checked when it was read.
+    // The configuration was validated when it was read.
     let addresses = settings.log.witnesses().unwrap_or_default();
     if addresses.is_empty() {
         return Ok(None);

@@ -18,7 +18,6 @@ use super::builder::Builder;
 use super::error::BuildError;
 use crate::config::{EXTRACT_WORKER, KnowledgeSettings};
 
-/// The services of the knowledge API.
 pub(super) struct KnowledgeServices {
     pub pipeline: Pipeline,
     pub search: Search<Embedder>,
@@ -33,7 +32,7 @@ impl Builder<'_> {
         Ok(KnowledgeServices { search: Search::new(self.store.clone(), embedder, settings), ingestion, pipeline })
     }
 
-    /// The stages from an address to vectors.
+    /// The stages from a URL to vectors.
     fn pipeline(&self) -> Result<Pipeline, BuildError> {
         let knowledge = &self.settings.knowledge;
         let failed = |why: &(dyn std::error::Error + 'static)| BuildError::Knowledge(domain::reasons(why));

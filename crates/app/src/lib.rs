@@ -1,4 +1,4 @@
-//! The running server without its listeners: configuration, databases, actors and the use cases that its surfaces present.
+//! The running server without its listeners: configuration, databases, actors and use cases.
 //!
 //! [`App::build`] wires it top-down: open the databases ([`installation`]), build the services, start the actors. [`services`] has one use
 //! case per file.
@@ -105,7 +105,7 @@ pub struct AppState {
     pub usage: Usage,
     /// The time at which each computer was last seen.
     pub presence: Presence,
-    /// Budgets of senders without an account.
+    /// Quotas of event senders.
     pub budgets: Budgets,
     /// Batches of the knowledge API.
     pub ingestion: Ingestion,
@@ -119,12 +119,12 @@ pub struct AppState {
     pub root: Root,
 }
 
-/// A reference to an [`App`] that does not keep it.
+/// A weak reference to an [`App`].
 #[derive(Debug, Clone)]
 pub struct WeakApp(Weak<AppState>);
 
 impl WeakApp {
-    /// The server, if it is still there.
+    /// The server, if it still exists.
     pub fn upgrade(&self) -> Option<App> {
         self.0.upgrade().map(App)
     }
@@ -139,7 +139,7 @@ impl std::ops::Deref for App {
 }
 
 impl App {
-    /// A reference that does not keep the server.
+    /// A weak reference to the server.
     pub fn downgrade(&self) -> WeakApp {
         WeakApp(Arc::downgrade(&self.0))
     }
@@ -226,7 +226,7 @@ impl App {
 /// Number of tries to read the database's clock at start.
 const CLOCK_TRIES: u32 = 5;
 
-/// Sets the clock to that of the database, by which nodes compare times. A clock that cannot be read now is read by the actor of the node.
+/// Sets the clock to the database's, by which nodes compare times. If the read fails, the node's actor sets the clock later.
 async fn follow_clock(store: &Store, clock: &Clock) {
     if !store.pool().is_postgres() || clock.machine_now().is_none() {
         return;
@@ -261,8 +261,8 @@ async fn start_actors(settings: &Settings, rng: &Rng, supervised: Supervised<'_>
 }
 
 impl AppState {
-    /// Writes the counters that are only in memory and closes the databases, until `deadline` and for at least `CLOSE_MIN`. Called after all
-    /// actors have stopped.
+    /// Writes the counters that exist only in memory and closes the databases, until `deadline` and for at least `CLOSE_MIN`. Called after
+    /// all actors have stopped.
     #[boxed]
     pub async fn close(&self, deadline: Instant) {
         let deadline = deadline.max(Instant::now() + CLOSE_MIN);
@@ -282,7 +282,7 @@ impl AppState {
             let left = self.nodes.leave().await.map_err(PassError::from);
             counts.and(remembered).and(left)
         };
-        // Another node signs the log at once while this one still writes its counters.
+        // Releases the lease concurrently, so that another node signs the log at once.
         let (settled, _) = tokio::join!(
             tokio::time::timeout(SETTLE_DEADLINE, settle),
             tokio::time::timeout(SETTLE_DEADLINE, self.upstream.give_leases_back()),
@@ -293,7 +293,7 @@ impl AppState {
                 "the last counts of usage and of budgets, who was seen last, the newest checkpoint, or the end of this node could not be written"
             );
         }
-        // The log shares connections with the facts, and gives its lease back before they are closed.
+        // The log shares connections with the main database, and releases its lease before they are closed.
         self.upstream.close().await;
         self.store.close().await;
     }

@@ -1,7 +1,8 @@
-//! How far the server is on its way from serving to its end (`docs/decisions/0030-lame-duck.md`).
+//! The phases of the server from serving to its end (`docs/decisions/0030-lame-duck.md`).
 //!
-//! Balancers learn only from `/readyz` that a node leaves, and clients with an open connection only from an answer. So a node that is to
-//! leave stays open while they notice: first it is unready, then each answer closes its connection, and only then the listeners close.
+//! A balancer detects only through `/readyz` that a node leaves, and a client with an open connection only through a response. So a
+//! leaving node stays open until both have noticed: first it is unready, then each response closes its connection, and only then the
+//! listeners close.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ pub enum Phase {
     Serving,
     /// Unready. Connections are accepted and requests are answered as before.
     LameDuck,
-    /// As in [`LameDuck`](Self::LameDuck), and each answer closes its connection.
+    /// Like [`LameDuck`](Self::LameDuck), but each response closes its connection.
     Closing,
     /// The listeners are closed, and requests in progress finish.
     Stopping,
@@ -28,12 +29,12 @@ pub enum Phase {
 #[derive(Debug, Clone, Default)]
 pub struct Phases {
     phase: Arc<watch::Sender<Phase>>,
-    /// The same for each answer, without a lock.
+    /// Whether responses close their connections; read without a lock.
     closes: Arc<AtomicBool>,
 }
 
 impl Phases {
-    /// Begins a phase, unless it or a later one has begun.
+    /// Starts a phase, unless it or a later one has started.
     pub fn enter(&self, phase: Phase) {
         self.closes.fetch_or(phase >= Phase::Closing, Ordering::Relaxed);
         self.phase.send_if_modified(|now| {
@@ -43,7 +44,7 @@ impl Phases {
         });
     }
 
-    /// The lame duck: unready for this long, and in its second half each answer closes its connection.
+    /// The lame duck phase: unready for `duration`; in the second half each response closes its connection.
     #[boxed]
     pub async fn lame_duck(&self, duration: Duration) {
         self.enter(Phase::LameDuck);
@@ -52,17 +53,17 @@ impl Phases {
         tokio::time::sleep(duration / 2).await;
     }
 
-    /// Whether the server is to leave, or leaves.
+    /// Whether the server has left the phase [`Serving`](Phase::Serving).
     pub fn is_leaving(&self) -> bool {
         *self.phase.borrow() > Phase::Serving
     }
 
-    /// Whether an answer closes its connection.
+    /// Whether each response closes its connection.
     pub fn closes_connections(&self) -> bool {
         self.closes.load(Ordering::Relaxed)
     }
 
-    /// Waits until the listeners are to close.
+    /// Waits until the listeners must close.
     #[boxed]
     pub async fn stopping(&self) {
         let mut phase = self.phase.subscribe();
@@ -82,15 +83,15 @@ mod tests {
     async fn a_lame_duck_is_unready_first_and_closes_connections_in_its_second_half() {
         let phases = Phases::default();
         assert!(!phases.is_leaving() && !phases.closes_connections());
-        let begun = Instant::now();
+        let start = Instant::now();
         let leaving = phases.clone();
         let duck = tokio::spawn(async move { leaving.lame_duck(Duration::from_secs(10)).await });
         for (seconds, closes) in [(1, false), (4, false), (6, true), (9, true)] {
-            tokio::time::sleep_until(begun + Duration::from_secs(seconds)).await;
+            tokio::time::sleep_until(start + Duration::from_secs(seconds)).await;
             assert_eq!((phases.is_leaving(), phases.closes_connections()), (true, closes), "after {seconds} s");
         }
         duck.await.unwrap();
-        assert_eq!(begun.elapsed(), Duration::from_secs(10));
+        assert_eq!(start.elapsed(), Duration::from_secs(10));
         assert!(tokio::time::timeout(Duration::from_secs(1), phases.stopping()).await.is_err());
         phases.enter(Phase::Stopping);
         phases.stopping().await;

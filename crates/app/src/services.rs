@@ -1,7 +1,8 @@
 //! Use cases: the operations that the server performs for its clients.
 //!
-//! A service takes typed arguments and returns typed refusals. It knows neither HTTP nor pages: `http` and `web` parse a request, call a
-//! service and present its result, as a status with an error code or as a page. A rule that both surfaces keep is written here, once.
+//! A service takes typed arguments and returns typed refusals. It is independent of HTTP and pages: `api` and `web` parse a request,
+//! call a service and present its result, as a status with an error code or as a page. A rule of both surfaces is implemented here,
+//! once.
 //!
 //! | service | operations |
 //! |---|---|

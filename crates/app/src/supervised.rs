@@ -1,4 +1,4 @@
-//! The actors, in the order in which the supervisor starts them. It stops them in the opposite order.
+//! The actors, in their start order. The supervisor stops them in reverse order.
 
 use std::time::Duration;
 
@@ -31,17 +31,17 @@ use supervision::periodic::{Pass, Periodic, Rest, Schedule, Waker};
 use super::builder::{Builder, Counters, Hold, OUTBOX};
 use super::knowledge::KnowledgeServices;
 
-/// Pause of the actors that only look for changes.
+/// Pause of actors that only look for changes.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Maximum time of one pass of a periodic actor.
+/// Timeout of one pass of a periodic actor.
 const PASS_DEADLINE: Duration = Duration::from_mins(1);
 
-/// Rest of the sequencer: after how long, and how often it looks then. The first is longer than the lease of another node lasts, so that a node
+/// Rest of the sequencer: the time until it rests, and the pause of its passes then. The first exceeds another node's lease, so that a node
 /// with events to sequence does not rest before it could take the lease.
 const SEQUENCE_REST: (Duration, Duration) = (Duration::from_secs(3), Duration::from_secs(2));
 
-/// Rest of the meter, which the local sequencer wakes: other nodes count the leaves that they add.
+/// Rest of the meter, which the local sequencer wakes; other nodes count the leaves that they add.
 const METER_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(20));
 
 /// Pause between two passes that compute missing embeddings.
@@ -66,7 +66,6 @@ pub(super) struct Wakers {
     pub changed: Waker,
 }
 
-/// The services whose actors are supervised.
 pub(super) struct Supervised<'s> {
     pub builder: &'s Builder<'s>,
     pub lookup: &'s MachineLookup,
@@ -144,7 +143,7 @@ impl Supervised<'_> {
         let (store, embedder) = (ingestion.store().clone(), pipeline.stages().embedder.clone());
         let backfill = Backfill { store, embedder, index: search.index().clone() };
         let settings = self.builder.settings;
-        // Orphans of other nodes; on SQLite there are only those of an earlier process.
+        // Looks for orphans of other nodes; on SQLite only an earlier process leaves any.
         let drift_every = if self.builder.store.pool().is_postgres() { 3 * SECOND } else { SECOND };
         vec![
             ChildSpec::singleton(mail.handle(), move || (mailer.clone(), ())),
@@ -196,7 +195,7 @@ impl Supervised<'_> {
         ]
     }
 
-    /// An actor that repeats one pass, and on PostgreSQL rests while there is nothing to do: a node that is idle must cost the database little.
+    /// A periodic actor that rests on PostgreSQL while there is no work: an idle node must cost the database little.
     fn resting<P: Pass>(
         &self,
         kind: ActorKind,
@@ -212,7 +211,6 @@ impl Supervised<'_> {
         Periodic::new(kind, pass, schedule, jitter(self.builder.rng)).resting(rest).child(&handle)
     }
 
-    /// An actor that repeats one pass.
     fn periodic<P: Pass>(&self, kind: ActorKind, pass: P, every: Duration) -> ChildSpec {
         let handle = Periodic::<P>::handle(kind, self.builder.settings.actors.of(kind));
         let schedule = Schedule { every, deadline: PASS_DEADLINE };

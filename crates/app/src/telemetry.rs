@@ -17,12 +17,12 @@
 //! | `attache_log_unindexed_events` | gauge | – | events of the embedded log that its indexes do not have yet (SQLite) |
 //! | `attache_log_sequenced_total` | counter | – | events given their place in the tree |
 //! | `attache_log_halted` | gauge | – | 1 while the log does not continue a remembered checkpoint and is not signed |
-//! | `attache_database_connections` | gauge | `database` | open connections to `facts` and to `log` |
+//! | `attache_database_connections` | gauge | `database` | open connections to `main` and to `log` |
 //! | `attache_database_connections_idle` | gauge | `database` | those of them that are not in use |
-//! | `attache_store_seconds` | histogram | `operation` | time of a statement or transaction on the facts, until its outcome |
+//! | `attache_store_seconds` | histogram | `operation` | time of a statement or transaction on the main database, until its outcome |
 //! | `attache_database_writes_waiting` | gauge | `database` | SQLite: writes that wait for their turn |
 //! | `attache_database_wal_bytes` | gauge | `database` | SQLite: length of the write-ahead log beside the file |
-//! | `attache_mails_total` | counter | `outcome` | letters sent, failed for now, given up |
+//! | `attache_mails_total` | counter | `outcome` | mails sent, failed for now, given up |
 //! | `attache_witness_answers_total` | counter | `outcome` | answers of witnesses: cosigned, failed, refused |
 //! | `attache_actor_restarts_total` | counter | `kind` | restarts of supervised actors |
 //! | `attache_actor_live` | gauge | `kind` | living actors |
@@ -91,7 +91,7 @@ pub fn begin(settings: &Settings) {
     let filter = EnvFilter::try_new(&settings.log).unwrap_or_else(|_| EnvFilter::new("info"));
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    // Fails when a subscriber is there already, as in a test that starts several servers.
+    // Fails if a subscriber exists, as in a test that starts several servers.
     let _ = match settings.format {
         LogFormat::Text => lines.event_format(TextLines::default()).finish().with(RequestSpans).try_init(),
         LogFormat::Json => lines
@@ -104,7 +104,7 @@ pub fn begin(settings: &Settings) {
     begin_counting();
 }
 
-/// Begins to count. Before the first actor is made: addresses take their counters when they are made.
+/// Starts counting. Must be called before the first actor is created: addresses register their counters then.
 pub fn begin_counting() -> Option<&'static Metrics> {
     METRICS.get_or_init(Metrics::install).as_ref()
 }

@@ -44,7 +44,7 @@ impl Client {
         self.ask(ApiRequest::get(self.base("/api/v1/audit/keys"))).await
     }
 
-    /// `GET /api/v1/audit/consistency`: the proof that the tree of `to` leaves begins with the tree of `from` leaves.
+    /// `GET /api/v1/audit/consistency`: the proof that the tree of `to` leaves extends the tree of `from` leaves.
     pub async fn consistency(&self, from: u64, to: u64) -> Result<ConsistencyProof, Error> {
         self.ask(ApiRequest::get(self.base(&format!("/api/v1/audit/consistency?from={from}&to={to}")))).await
     }

@@ -45,7 +45,8 @@ impl Client {
         self.device_approve_with(user_code, None).await
     }
 
-    /// The same; with `consent`, that level becomes the one for all computers of the account, or an exception of this computer.
+    /// Like [`device_approve`](Self::device_approve); `consent` becomes the level for all computers of the account, or an
+    /// exception of this computer.
     pub async fn device_approve_with(&self, user_code: &str, consent: Option<ConsentLevel>) -> Result<Done, Error> {
         let body = ApproveRequest { user_code: user_code.to_owned(), consent };
         self.ask(ApiRequest::new(Method::POST, self.base("/api/v1/device/approve")).json(&body)?).await

@@ -25,7 +25,6 @@ pub(crate) enum RetryRule {
     UnlessSent,
 }
 
-/// A request to send.
 #[derive(Debug, Clone)]
 pub(crate) struct ApiRequest {
     pub url: String,
@@ -150,9 +149,9 @@ impl Client {
 
     async fn refusal(&self, response: Response, url: &str) -> Error {
         let status = response.status().as_u16();
-        let asked = response.headers().get(RETRY_AFTER);
-        let retry_after = asked.and_then(|value| retry_after(value.to_str().ok()?, Clock::system().now()));
-        // A body that breaks off or is too long has no code either: the status is used for all of them.
+        let header_value = response.headers().get(RETRY_AFTER);
+        let retry_after = header_value.and_then(|value| retry_after(value.to_str().ok()?, Clock::system().now()));
+        // A truncated or oversized body has no code either: the status is used instead.
         let body = self.body(response, url).await.unwrap_or_default();
         let body = serde_json::from_slice(&body)
             .unwrap_or_else(|_| ErrorBody { error: format!("http_{status}"), ..ErrorBody::default() });
@@ -200,12 +199,12 @@ impl Client {
                 RetryRule::Always => error.is_temporary(),
                 RetryRule::UnlessSent => error.never_sent(),
             };
-            let asked = error.refusal().and_then(|refusal| refusal.retry_after);
+            let retry_after = error.refusal().and_then(|refusal| refusal.retry_after);
             let Some(delay) = delays.next().filter(|_| again) else { return Err(error) };
-            if asked.is_some_and(|asked| asked > retry.delay_max) {
+            if retry_after.is_some_and(|retry_after| retry_after > retry.delay_max) {
                 return Err(error);
             }
-            tokio::time::sleep(asked.map_or(delay, |asked| asked.max(delay))).await;
+            tokio::time::sleep(retry_after.map_or(delay, |retry_after| retry_after.max(delay))).await;
         }
     }
 }

@@ -56,7 +56,7 @@ impl Client {
         BatchStream::begun(self, request).await
     }
 
-    /// `GET /v1/batch-add/{id}`: joins the stream from its beginning, or after a message.
+    /// `GET /v1/batch-add/{id}`: joins the stream from its first message, or after a message.
     pub async fn batch_join(&self, batch: BatchId, after: Option<&str>) -> Result<BatchStream, Error> {
         BatchStream::joined(self, batch, after).await
     }
@@ -81,7 +81,7 @@ impl Client {
         self.ask(ApiRequest::get(self.rag(&format!("/v1/memories/{memory}")))).await
     }
 
-    /// `GET /v1/memories`: a page of memories, newest first, after the `cursor` of the page before.
+    /// `GET /v1/memories`: a page of memories, newest first, after the `cursor` of the previous page.
     pub async fn memories(&self, cursor: Option<&str>) -> Result<MemoryList, Error> {
         let query = cursor.map(|cursor| format!("?cursor={cursor}")).unwrap_or_default();
         self.ask(ApiRequest::get(self.rag(&format!("/v1/memories{query}")))).await
@@ -105,8 +105,8 @@ impl Client {
         Ok(self.lines(response))
     }
 
-    /// `POST /v1/import`: imports the lines of an export; the raw stream has one JSON object per line, and the last one is `complete`. An import
-    /// can be repeated.
+    /// `POST /v1/import`: imports the lines of an export; the raw stream has one JSON object per line, and the last one is `complete`. An
+    /// import can be repeated.
     pub async fn import(&self, lines: Bytes) -> Result<impl Stream<Item = Result<Bytes, Error>> + use<>, Error> {
         let ask = ApiRequest::new(Method::POST, self.rag("/v1/import")).ndjson(lines).freely();
         let response = self.ask_stream(ask).await?;

@@ -18,7 +18,7 @@
 //!
 //! - **Retries**: idempotent requests (reads, polls, and events by their id) are retried if the server cannot be
 //!   reached, does not respond in time, or asks for a retry. Other requests are retried only if no connection was made.
-//!   Delays are those of `Retry-After`, or an exponential backoff with jitter ([`RetrySettings`]).
+//!   Delays follow `Retry-After`, or an exponential backoff with jitter ([`RetrySettings`]).
 //! - **Polls** keep the interval of the server, and slow down on request ([`Client::attached`], [`Client::claimed`]).
 //! - **Streams** are resumed after an interruption ([`stream::BatchStream`]).
 //! - **Checkpoints** of the log must continue the last observed one ([`witness::Witness`]).
@@ -72,8 +72,8 @@ impl Client {
     /// A client without a credential. Sends nothing.
     pub fn new(settings: &Settings) -> Result<Self, Error> {
         for address in [Some(&settings.base_url), settings.rag_url.as_ref()].into_iter().flatten() {
-            let known = reqwest::Url::parse(address).ok();
-            if !known.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
+            let parsed = reqwest::Url::parse(address).ok();
+            if !parsed.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
                 return Err(Error::Address(address.clone()));
             }
         }

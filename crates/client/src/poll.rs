@@ -54,8 +54,8 @@ async fn polled<T>(
             Some("authorization_pending") => {}
             // The new interval applies to all later polls (RFC 8628, section 3.5).
             Some("slow_down") => {
-                let asked = error.refusal().and_then(|refusal| refusal.number("interval"));
-                interval = asked.unwrap_or(interval + 5).clamp(interval, INTERVAL_SECONDS_MAX.max(interval));
+                let requested = error.refusal().and_then(|refusal| refusal.number("interval"));
+                interval = requested.unwrap_or(interval + 5).clamp(interval, INTERVAL_SECONDS_MAX.max(interval));
             }
             _ if error.is_temporary() && Instant::now() < expires => {}
             _ => return Err(error),
@@ -86,31 +86,31 @@ mod tests {
             Err(refused(400, json!({ "error": "authorization_pending" }))),
         ];
         let mut pauses = Vec::new();
-        let done = polled(async || answers.pop().unwrap(), 5, 1800, |pause| pauses.push(pause.as_secs())).await;
-        assert_eq!((done.unwrap(), pauses), ("attached", vec![5, 10, 10]));
+        let outcome = polled(async || answers.pop().unwrap(), 5, 1800, |pause| pauses.push(pause.as_secs())).await;
+        assert_eq!((outcome.unwrap(), pauses), ("attached", vec![5, 10, 10]));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_decision_against_it_ends_the_polling() {
         for code in ["access_denied", "expired_token", "invalid_grant"] {
-            let mut asked = 0;
+            let mut polls = 0;
             let poll = async || {
-                asked += 1;
+                polls += 1;
                 Err::<(), _>(refused(400, json!({ "error": code })))
             };
             let error = polled(poll, 5, 1800, |_| {}).await.unwrap_err();
-            assert_eq!((error.code(), asked), (Some(code), 1));
+            assert_eq!((error.code(), polls), (Some(code), 1));
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_is_away_is_asked_until_the_code_must_have_expired() {
-        let mut asked = 0;
+        let mut polls = 0;
         let poll = async || {
-            asked += 1;
+            polls += 1;
             Err::<(), _>(refused(424, json!({ "error": "temporarily_unavailable", "retryable": true })))
         };
         let error = polled(poll, 5, 60, |_| {}).await.unwrap_err();
-        assert_eq!((error.code(), asked), (Some("temporarily_unavailable"), 13));
+        assert_eq!((error.code(), polls), (Some("temporarily_unavailable"), 13));
     }
 }

@@ -15,7 +15,7 @@ pub struct Settings {
     pub read_timeout: Duration,
     /// Timeout of a request, except for streams.
     pub timeout: Duration,
-    /// Largest body of a response, and of one message of a stream, in bytes. A longer one is an error before it is read to its end.
+    /// Maximum size of a response body, and of one message of a stream, in bytes. Reading stops with an error at the limit.
     pub response_bytes_max: usize,
     /// How long an interrupted stream is resumed after its last message, long enough for a restart of the server.
     pub rejoin_for: Duration,

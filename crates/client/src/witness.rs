@@ -3,8 +3,7 @@
 //!
 //! 1. The newest checkpoint is requested after the stored one is read, so that it is never older with an honest log.
 //! 2. It must be signed by the key that the client trusts.
-//! 3. A smaller tree was rolled back. A larger tree must begin with the stored one, which `/api/v1/audit/consistency`
-//!    proves.
+//! 3. A smaller tree was rolled back. A larger tree must extend the stored one, which `/api/v1/audit/consistency` proves.
 //!
 //! The checks do not trust the server: growth without a valid proof is rejected.
 
@@ -72,7 +71,7 @@ pub enum Violation {
     /// The checkpoint belongs to a later epoch, under a key that the client does not trust yet.
     #[error("{origin} has ended: the server shows a checkpoint of {now}, which says that a new epoch of the log began")]
     NewEpoch {
-        /// Origin of the known epoch.
+        /// Origin of the stored epoch.
         origin: String,
         /// Origin of the new epoch.
         now: String,
@@ -121,8 +120,8 @@ impl Witness {
     /// The stored checkpoint of the log with this key.
     pub fn seen(&self, key: &VerifierKey) -> Result<Option<Checkpoint>, WitnessError> {
         let Some(note) = self.logs.get(&key.to_string()) else { return Ok(None) };
-        let seen = key.open(note).map_err(|_| WitnessError::Memory { origin: key.name().to_owned() })?;
-        Ok(Some(seen))
+        let checkpoint = key.open(note).map_err(|_| WitnessError::Memory { origin: key.name().to_owned() })?;
+        Ok(Some(checkpoint))
     }
 
     /// The largest stored checkpoint of other epochs of the same log. Ignores stored notes that cannot be read: the epoch is only reported.

@@ -22,20 +22,20 @@ type Received = Arc<Mutex<Vec<(Method, String, HeaderMap, Bytes)>>>;
 
 /// A server that returns the n-th response for the n-th request, and the last one for all further requests.
 async fn peer(answers: Vec<fn() -> Response>) -> (String, Received) {
-    let heard: Received = Arc::default();
-    let kept = Arc::clone(&heard);
+    let requests: Received = Arc::default();
+    let log = Arc::clone(&requests);
     let router = Router::new().fallback(async move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
         let nth = {
-            let mut heard = kept.lock().unwrap();
-            heard.push((method, uri.to_string(), headers, body));
-            heard.len() - 1
+            let mut requests = log.lock().unwrap();
+            requests.push((method, uri.to_string(), headers, body));
+            requests.len() - 1
         };
         answers[nth.min(answers.len() - 1)]()
     });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });
-    (url, heard)
+    (url, requests)
 }
 
 fn client(url: &str) -> Client {
@@ -69,7 +69,6 @@ fn receipt() -> Response {
     (StatusCode::ACCEPTED, axum::Json(body)).into_response()
 }
 
-/// A truncated response.
 fn cut() -> Response {
     let half = stream::iter([Ok(Bytes::from_static(b"{\"receipt")), Err(std::io::Error::other("gone"))]);
     Body::from_stream(half).into_response()
@@ -77,49 +76,49 @@ fn cut() -> Response {
 
 #[tokio::test]
 async fn a_question_is_asked_again_when_the_server_says_later() {
-    let (url, heard) = peer(vec![later, later, computers]).await;
+    let (url, requests) = peer(vec![later, later, computers]).await;
     assert_eq!(client(&url).account_computers().await.unwrap().computers, []);
-    assert_eq!(heard.lock().unwrap().len(), 3);
+    assert_eq!(requests.lock().unwrap().len(), 3);
 }
 
 #[tokio::test]
 async fn a_question_is_asked_only_so_often() {
-    let (url, heard) = peer(vec![later]).await;
+    let (url, requests) = peer(vec![later]).await;
     let error = client(&url).account_computers().await.unwrap_err();
-    assert_eq!((error.code(), heard.lock().unwrap().len()), (Some("temporarily_unavailable"), 4));
+    assert_eq!((error.code(), requests.lock().unwrap().len()), (Some("temporarily_unavailable"), 4));
     assert_eq!(error.to_string(), "the server said temporarily_unavailable (424): overloaded");
 }
 
 #[tokio::test]
 async fn a_server_that_wants_much_patience_is_not_waited_for() {
-    let (url, heard) = peer(vec![much_later]).await;
+    let (url, requests) = peer(vec![much_later]).await;
     let error = client(&url).account_computers().await.unwrap_err();
     assert_eq!(error.refusal().unwrap().retry_after, Some(Duration::from_hours(1)));
-    assert_eq!(heard.lock().unwrap().len(), 1);
-    let (url, heard) = peer(vec![in_another_century]).await;
+    assert_eq!(requests.lock().unwrap().len(), 1);
+    let (url, requests) = peer(vec![in_another_century]).await;
     let error = client(&url).account_computers().await.unwrap_err();
     assert!(error.refusal().unwrap().retry_after > Some(Duration::from_hours(24 * 365)), "{error:?}");
-    assert_eq!(heard.lock().unwrap().len(), 1);
+    assert_eq!(requests.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn what_would_be_done_twice_is_not_sent_twice() {
-    let (url, heard) = peer(vec![later]).await;
+    let (url, requests) = peer(vec![later]).await;
     let error = client(&url).register_anonymous().await.unwrap_err();
     assert!(error.is_temporary());
-    assert_eq!(heard.lock().unwrap().len(), 1);
-    let (url, heard) = peer(vec![cut]).await;
+    assert_eq!(requests.lock().unwrap().len(), 1);
+    let (url, requests) = peer(vec![cut]).await;
     assert!(matches!(client(&url).space_create("Garden", false).await, Err(Error::Unreachable { .. })));
-    assert_eq!(heard.lock().unwrap().len(), 1);
+    assert_eq!(requests.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn an_event_whose_answer_was_lost_is_sent_again_to_the_byte() {
-    let (url, heard) = peer(vec![cut, receipt]).await;
+    let (url, requests) = peer(vec![cut, receipt]).await;
     let event = Bytes::from_static(br#"{ "event_id" : "x" }"#);
     client(&url).event_submit(event.clone()).await.unwrap();
-    let heard = heard.lock().unwrap();
-    assert_eq!(heard.iter().map(|(_, _, _, body)| body.clone()).collect::<Vec<_>>(), [event.clone(), event]);
+    let requests = requests.lock().unwrap();
+    assert_eq!(requests.iter().map(|(_, _, _, body)| body.clone()).collect::<Vec<_>>(), [event.clone(), event]);
 }
 
 #[tokio::test]
@@ -133,13 +132,13 @@ async fn an_absent_server_is_reported() {
 
 #[tokio::test]
 async fn a_credential_follows_no_redirect_and_shows_nowhere() {
-    let (url, heard) = peer(vec![|| axum::response::Redirect::temporary("/elsewhere").into_response()]).await;
+    let (url, requests) = peer(vec![|| axum::response::Redirect::temporary("/elsewhere").into_response()]).await;
     let client = client(&url).with(Credential::Bearer(Secret::presented("at_very_secret")));
     let error = client.account_summary().await.unwrap_err();
     assert_eq!(error.code(), Some("http_307"));
-    let heard = heard.lock().unwrap();
-    assert_eq!(heard.len(), 1);
-    assert_eq!(heard[0].2["authorization"], "Bearer at_very_secret");
+    let requests = requests.lock().unwrap();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].2["authorization"], "Bearer at_very_secret");
     assert!(!format!("{client:?} {error:?}").contains("very_secret"));
 }
 
@@ -169,7 +168,7 @@ fn stream_of(from: u32, to: u32, whole: bool) -> Response {
 async fn a_broken_stream_is_resumed_after_the_last_message() {
     let answers: Vec<fn() -> Response> =
         vec![|| stream_of(0, 2, false), later, || stream_of(2, 3, false), || stream_of(3, 5, true)];
-    let (url, heard) = peer(answers).await;
+    let (url, requests) = peer(answers).await;
     let mut stream = client(&url).batch_add(&BatchRequest::default()).await.unwrap();
     assert_eq!(stream.batch(), BATCH.parse::<BatchId>().unwrap());
     let mut messages = Vec::new();
@@ -184,8 +183,8 @@ async fn a_broken_stream_is_resumed_after_the_last_message() {
         .collect();
     assert_eq!(messages, expected);
     assert_eq!(messages[2], BatchMessage::Unknown);
-    let heard = heard.lock().unwrap();
-    let asked: Vec<_> = heard
+    let requests = requests.lock().unwrap();
+    let resumes: Vec<_> = requests
         .iter()
         .map(|(method, path, headers, _)| {
             let after = headers.get("last-event-id").map(|id| id.to_str().unwrap().to_owned());
@@ -193,24 +192,24 @@ async fn a_broken_stream_is_resumed_after_the_last_message() {
         })
         .collect();
     let join = |after: u32| ("GET".to_owned(), format!("/v1/batch-add/{BATCH}"), Some(format!("{BATCH}:{after}")));
-    assert_eq!(asked, [("POST".to_owned(), "/v1/batch-add".to_owned(), None), join(1), join(1), join(2)]);
+    assert_eq!(resumes, [("POST".to_owned(), "/v1/batch-add".to_owned(), None), join(1), join(1), join(2)]);
 }
 
 #[tokio::test]
 async fn a_stream_that_never_says_anything_is_given_up() {
-    let (url, heard) = peer(vec![|| stream_of(0, 1, false), || stream_of(1, 1, false)]).await;
+    let (url, requests) = peer(vec![|| stream_of(0, 1, false), || stream_of(1, 1, false)]).await;
     let mut stream = client(&url).batch_add(&BatchRequest::default()).await.unwrap();
     assert!(stream.next().await.unwrap().is_ok());
     assert!(matches!(stream.next().await, Some(Err(Error::Broken { .. }))));
     assert!(stream.next().await.is_none());
-    assert_eq!(heard.lock().unwrap().len(), 4);
+    assert_eq!(requests.lock().unwrap().len(), 4);
 }
 
 #[tokio::test]
 async fn a_restarting_server_is_waited_for() {
     let answers: Vec<fn() -> Response> =
         vec![|| stream_of(0, 2, false), later, later, later, later, later, later, || stream_of(2, 5, true)];
-    let (url, heard) = peer(answers).await;
+    let (url, requests) = peer(answers).await;
     let retry = RetrySettings { retries_max: 1, delay_min: Duration::from_millis(1), ..RetrySettings::default() };
     let client = Client::new(&Settings { retry, ..Settings::of(&url) }).unwrap();
     let mut stream = client.batch_add(&BatchRequest::default()).await.unwrap();
@@ -218,7 +217,7 @@ async fn a_restarting_server_is_waited_for() {
         stream.next().await.unwrap().unwrap();
     }
     assert!(stream.next().await.is_none());
-    assert_eq!(heard.lock().unwrap().len(), 8);
+    assert_eq!(requests.lock().unwrap().len(), 8);
 }
 
 #[tokio::test]
@@ -252,7 +251,7 @@ async fn a_body_beyond_the_limit_is_not_read_to_its_end() {
     assert!(pieces.iter().sum::<usize>() <= 1 << 18, "one line has a limit");
     let mut messages = limited(&url).batch_add(&BatchRequest::default()).await.unwrap();
     assert!(messages.next().await.unwrap().is_err());
-    // A refusal with a body that is too long is known by its status.
+    // A refusal with an oversized body is identified by its status.
     let (url, _) = peer(vec![endless_refusal]).await;
     assert_eq!(limited(&url).usage_bar().await.unwrap_err().code(), Some("http_400"));
 }

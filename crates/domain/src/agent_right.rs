@@ -1,13 +1,13 @@
 //! Rights of an agent that acts for an account (`docs/decisions/0005-agents.md`).
 //!
 //! An agent that is confirmed by the claim flow of the protocol has the rights of account bearers. An agent that is confirmed on the
-//! page of its computer has the rights that the person ticked there, and no other.
+//! page of its computer has only the rights that the person selected there.
 
 use std::str::FromStr;
 
 use crate::UnknownName;
 
-/// One thing that an agent may do for its person.
+/// A permission of an agent to act for its person.
 #[derive(
     Debug,
     Clone,
@@ -33,7 +33,7 @@ pub enum AgentRight {
     ConfirmComputers,
     /// Detach computers.
     DetachComputers,
-    /// Send events without a computer. No page asks for it: tools record with the secret of their computer.
+    /// Send events without a computer. No page offers it: tools record with the secret of their computer.
     SendEvents,
 }
 
@@ -83,7 +83,7 @@ impl AgentRights {
         AgentRight::ALL.iter().copied().filter(move |right| self.contains(*right))
     }
 
-    /// Whether an agent with these rights has `right`. `None` are those that the protocol gives account bearers: all.
+    /// Whether an agent with these rights has `right`. `None` means the rights that the protocol gives account bearers: all.
     pub fn permit(rights: Option<Self>, right: AgentRight) -> bool {
         rights.is_none_or(|rights| rights.contains(right))
     }
@@ -119,7 +119,7 @@ mod tests {
             assert_eq!(rights.as_text().parse(), Ok(rights));
             assert_eq!(rights.iter().collect::<AgentRights>(), rights);
             for right in AgentRight::ALL {
-                assert_eq!(AgentRights::permit(Some(rights), *right), rights.iter().any(|known| known == *right));
+                assert_eq!(AgentRights::permit(Some(rights), *right), rights.iter().any(|other| other == *right));
                 assert!(AgentRights::permit(None, *right));
             }
         }

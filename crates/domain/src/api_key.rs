@@ -60,7 +60,7 @@ impl FromStr for ApiKeyName {
 pub struct ApiKey {
     /// Identifies the key in lists and routes.
     pub id: ApiKeyId,
-    /// The account whose memories the key opens.
+    /// The account with the memories that the key opens.
     pub account: UserAccountId,
     /// Chosen by the owner.
     pub name: ApiKeyName,

@@ -30,7 +30,7 @@ pub enum BatchKind {
 pub struct ImportedMemory {
     /// Id of the memory, of the time of its creation.
     pub id: MemoryId,
-    /// Id if a memory of another account has that one.
+    /// Id to use if another account has a memory with the first one.
     pub other_id: MemoryId,
     /// Type of the memory.
     #[serde(rename = "type")]
@@ -145,7 +145,6 @@ impl ItemOutcome {
         }
     }
 
-    /// Total length of the texts, in bytes.
     fn text_bytes(&self) -> usize {
         let texts = match self {
             Self::Success { url, .. } => [Some(url), None, None],
@@ -182,7 +181,7 @@ pub enum Message<'j> {
         /// The recorded outcome.
         outcome: &'j ItemOutcome,
     },
-    /// The end of a batch whose items all have an outcome.
+    /// The end of a batch in which every item has an outcome.
     Complete,
     /// The end of a batch before every item had an outcome.
     Fatal {
@@ -193,7 +192,8 @@ pub enum Message<'j> {
     Unauthorized,
 }
 
-/// The JSON object of a `data:` line. Messages of the specification have these members; `index` is ours.
+/// The JSON object of a `data:` line. The members are defined by the specification, except `index`, which is an
+/// addition.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum StreamLine<'j> {
@@ -220,7 +220,7 @@ enum StreamLine<'j> {
     },
 }
 
-/// Ends the stream of a client whose message could not be serialised, so that the client joins again.
+/// Ends the stream after a message that could not be serialised, so that the client joins again.
 const UNSERIALISABLE: &str = r#"{"type":"error","fatal":true,"error":"temporarily_unavailable","message":"a message of this stream cannot be sent"}"#;
 
 impl Message<'_> {
@@ -304,14 +304,14 @@ impl Journal {
     /// The message with this number; `None` if it is not available yet or does not exist.
     pub fn message(&self, seq: u32) -> Option<Message<'_>> {
         let seq = usize::try_from(seq).ok()?;
-        let told = self.finished.len();
-        if seq == 2 * told + 1 {
+        let count = self.finished.len();
+        if seq == 2 * count + 1 {
             return self.end.as_ref().map(|end| match end {
                 BatchEnd::Complete => Message::Complete,
                 BatchEnd::Failed(message) => Message::Fatal { message },
             });
         }
-        if seq > 2 * told {
+        if seq > 2 * count {
             return None;
         }
         Some(if seq.is_multiple_of(2) {

@@ -1,4 +1,4 @@
-//! Messages about a text that does not fit, without the text.
+//! Shortens messages about an invalid text, so that they do not repeat the text.
 
 /// Characters of a value that a message quotes.
 const VALUE_CHARS: usize = 80;
@@ -6,10 +6,9 @@ const VALUE_CHARS: usize = 80;
 /// Characters of a message without a rule.
 const MESSAGE_CHARS: usize = 240;
 
-/// Characters of a rule.
 const RULE_CHARS: usize = 420;
 
-/// A message that quotes a value, such as one of a parser, with at most some dozens of characters of the value. The rule after the value stays.
+/// Shortens a message that quotes a value, such as a parser's, to a few dozen characters of the value. The rule after the value stays.
 pub fn brief(message: &str) -> String {
     match message.rfind(", expected ") {
         Some(at) => cut(&message[..at], VALUE_CHARS) + &cut(&message[at..], RULE_CHARS),
@@ -31,10 +30,10 @@ mod tests {
     #[test]
     fn a_long_value_is_cut_and_its_rule_stays() {
         let long = "ß".repeat(1_000_000);
-        let told = brief(&format!("unknown variant `{long}`, expected one of `note`, `page`"));
+        let message = brief(&format!("unknown variant `{long}`, expected one of `note`, `page`"));
         assert!(
-            told.starts_with("unknown variant `ßß") && told.ends_with("ß…, expected one of `note`, `page`"),
-            "{told}"
+            message.starts_with("unknown variant `ßß") && message.ends_with("ß…, expected one of `note`, `page`"),
+            "{message}"
         );
         assert_eq!(brief(&long).chars().count(), MESSAGE_CHARS + 1);
         let forged = brief(&format!("{long}, expected {long}"));

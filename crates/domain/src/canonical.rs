@@ -1,8 +1,8 @@
 //! Strict parsing of JSON and RFC 8785 canonicalisation (`docs/decisions/0006-events-and-chains.md`).
 //!
 //! Canonicalisers silently round large integers, and common parsers silently keep the last of two equal keys. Either
-//! would let two different events share a hash. This parser therefore rejects every text whose canonical form would
-//! lose information: a text that parses has exactly one canonical form, and that form parses to the same value.
+//! would let two different events share a hash. This parser therefore rejects every text that would lose information
+//! in canonical form: a text that parses has exactly one canonical form, and that form parses to the same value.
 
 mod writer;
 
@@ -340,9 +340,9 @@ impl<'t> Parser<'t> {
     }
 
     fn take(&mut self, byte: u8) -> bool {
-        let found = self.peek() == Some(byte);
-        self.at += usize::from(found);
-        found
+        let is_match = self.peek() == Some(byte);
+        self.at += usize::from(is_match);
+        is_match
     }
 
     fn peek(&self) -> Option<u8> {

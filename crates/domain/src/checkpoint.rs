@@ -20,7 +20,6 @@ use crate::{Digest, Rng, Timestamp};
 
 /// Signature type of Ed25519 in keys and key ids.
 const ED25519: u8 = 1;
-/// Maximum size of a note.
 const NOTE_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of signatures in a note.
 const SIGNATURES_MAX: usize = 100;
@@ -31,7 +30,7 @@ const EPOCH: &str = "/epoch-";
 /// Form of the time in the origin of an epoch, in UTC.
 pub const EPOCH_FORMAT: &str = "%Y%m%dT%H%M%SZ";
 
-/// The origin of the epoch that the log `base` begins at this time, such as `attache/log/epoch-20260101T000000Z`.
+/// The origin of the epoch that the log `base` starts at this time, such as `attache/log/epoch-20260101T000000Z`.
 pub fn epoch_origin(base: &str, begins: Timestamp) -> String {
     format!("{base}{EPOCH}{}", begins.format(EPOCH_FORMAT))
 }
@@ -41,7 +40,7 @@ pub fn base_of(origin: &str) -> &str {
     origin.split_once(EPOCH).map_or(origin, |(base, _)| base)
 }
 
-/// The time in the origin of an epoch, in a form that sorts as time does; empty for the first epoch, which sorts before every other.
+/// The time in the origin of an epoch, in a form that sorts by time; empty for the first epoch, which sorts first.
 pub fn epoch_of(origin: &str) -> &str {
     origin.split_once(EPOCH).map_or("", |(_, epoch)| epoch)
 }
@@ -127,7 +126,7 @@ impl VerifierKey {
     /// requires.
     pub fn open(&self, note: &str) -> Result<Checkpoint, NoteFault> {
         let (text, signatures) = parse_note(note)?;
-        let mut found = false;
+        let mut is_signed = false;
         for line in signatures {
             let (name, id, signature) = line?;
             if name != self.name || id != self.id {
@@ -135,9 +134,9 @@ impl VerifierKey {
             }
             let signature = Signature::from_slice(&signature).map_err(|_| NoteFault::Signature)?;
             self.key.verify_strict(text.as_bytes(), &signature).map_err(|_| NoteFault::Signature)?;
-            found = true;
+            is_signed = true;
         }
-        if !found {
+        if !is_signed {
             return Err(NoteFault::Unsigned);
         }
         let checkpoint: Checkpoint = text.parse()?;
@@ -192,8 +191,8 @@ pub(crate) fn parse_key(text: &str, kind: u8) -> Result<(String, VerifyingKey), 
         return Err(NotAKey("the name is empty, or holds a space or a plus"));
     }
     let bytes = BASE64_STANDARD.decode(key).map_err(|_| NotAKey("the key is not base64"))?;
-    let Some((found, key)) = bytes.split_first() else { return Err(NotAKey("the key is empty")) };
-    if *found != kind {
+    let Some((actual_kind, key)) = bytes.split_first() else { return Err(NotAKey("the key is empty")) };
+    if *actual_kind != kind {
         return Err(NotAKey("the key is of another type: logs have Ed25519 (1), witnesses its cosignatures (4)"));
     }
     let key = <[u8; 32]>::try_from(key).map_err(|_| NotAKey("the key has not 32 bytes"))?;

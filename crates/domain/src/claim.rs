@@ -87,8 +87,8 @@ pub struct Claim {
     pub person: PersonId,
     /// That person's verified e-mail address at the time of the claim.
     pub email: Email,
-    /// Rights that the person gave; `None` for those that the protocol gives account bearers. An agent that another agent confirmed has
-    /// those of the other.
+    /// Rights that the person gave; `None` for the rights that the protocol gives account bearers. An agent that another agent confirmed
+    /// has the other agent's rights.
     pub rights: Option<AgentRights>,
     /// Time of the confirmation.
     pub at: Timestamp,
@@ -184,8 +184,8 @@ impl Registration {
 }
 
 impl Claim {
-    /// Whether a person who completes the attempt again, with the same code, has made this claim with it: the answer may have been lost.
-    /// As long as link and code would be valid.
+    /// Whether the same person completes the attempt again with the same code, since the first response may have been lost. `true` only
+    /// until the attempt expires.
     pub fn is_repeated(
         &self,
         attempt: &Attempt,

@@ -106,9 +106,9 @@ enum Source {
 struct MachineClock {
     /// By how much the machine's clock is wrong; zero outside of tests.
     error: TimeDelta,
-    /// Zero of the times that are measured without the wall clock, which may be set.
+    /// Origin of elapsed times, which do not depend on changes of the wall clock.
     epoch: Instant,
-    /// The time of `epoch` by the reference, in microseconds since 1970; [`UNSET`] while there is none.
+    /// The reference time at `epoch`, in microseconds since 1970; [`UNSET`] without a reference.
     reference: AtomicI64,
 }
 
@@ -142,7 +142,7 @@ impl Clock {
         Self::wrong_by(TimeDelta::zero())
     }
 
-    /// The wall clock of a machine whose clock differs from the true time by `error`, for tests.
+    /// The wall clock of a machine that differs from the true time by `error`, for tests.
     pub fn wrong_by(error: TimeDelta) -> Self {
         let clock = MachineClock { error, epoch: Instant::now(), reference: AtomicI64::new(UNSET) };
         Self(Source::Machine(Arc::new(clock)))
@@ -161,8 +161,8 @@ impl Clock {
         })
     }
 
-    /// The current time by the machine alone, truncated to milliseconds, also while the clock follows a reference; `None` for a clock of
-    /// [`Self::from_fn`], which is no machine's.
+    /// The current time of the machine's clock, truncated to milliseconds, even while this clock follows a reference; `None` for a clock
+    /// of [`Self::from_fn`], which has no machine.
     pub fn machine_now(&self) -> Option<Timestamp> {
         match &self.0 {
             Source::Machine(clock) => Some(truncated(clock.wall())),
@@ -170,8 +170,8 @@ impl Clock {
         }
     }
 
-    /// Sets the clock to the time of a reference. From then on it runs by the time that passes, and a change of the machine's clock has no
-    /// effect. A clock of [`Self::from_fn`] follows nothing.
+    /// Sets the clock to a reference time. From then on it advances with elapsed time, and changes of the machine's clock have no effect.
+    /// Does nothing for a clock of [`Self::from_fn`].
     pub fn follow(&self, reference_now: Timestamp) {
         if let Source::Machine(clock) = &self.0 {
             clock.reference.store(reference_now.timestamp_micros() - clock.elapsed(), Ordering::Relaxed);

@@ -20,7 +20,7 @@ impl ConfirmedVia {
         self.into()
     }
 
-    /// The agent whose revocation ends the confirmation.
+    /// The agent that made the confirmation; revoking it ends the confirmation.
     pub fn agent(self) -> Option<RegistrationId> {
         match self {
             Self::Session => None,

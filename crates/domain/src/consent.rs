@@ -94,9 +94,8 @@ pub struct ConsentEdit {
     pub after: Option<ConsentLevel>,
 }
 
-/// The effective level of `machine` and `lane`. Where person and computer both set one, the lower one: a computer can
-/// lower its person's level but not raise it. `None` if no rule applies; the configured default is then reported but
-/// not enforced.
+/// The effective level of `machine` and `lane`. If person and computer both set a level, the lower one: a computer can lower its person's
+/// level but not raise it. `None` if no rule applies; the configured default is then reported but not enforced.
 pub fn explicit_level(rules: &[ConsentRule], machine: MachineUuid, lane: Lane) -> Option<ConsentLevel> {
     effective_level(rules, Some(machine), Some(lane))
 }
@@ -116,7 +115,7 @@ pub fn effective_level(
     }
 }
 
-/// The most specific rule of the person for a scope.
+/// The person's most specific rule for a scope.
 pub fn person_rule<'r>(
     rules: impl IntoIterator<Item = &'r ConsentRule>,
     machine: Option<MachineUuid>,
@@ -125,7 +124,7 @@ pub fn person_rule<'r>(
     most_specific(rules.into_iter().filter(|rule| rule.set_by.is_for_person()), machine, lane)
 }
 
-/// The most specific rule of the computer for itself.
+/// The computer's most specific rule for itself.
 pub fn computer_rule<'r>(
     rules: impl IntoIterator<Item = &'r ConsentRule>,
     machine: Option<MachineUuid>,
@@ -134,9 +133,9 @@ pub fn computer_rule<'r>(
     most_specific(rules.into_iter().filter(|rule| !rule.set_by.is_for_person()), machine, lane)
 }
 
-/// The person's records that a level chosen for `machine` adds to `rules`. Without a level for all computers, it becomes that level. Otherwise
-/// it becomes an exception of the computer, unless the computer follows this level already; lanes in which all computers may record less stay
-/// as they are.
+/// The person's records to add to `rules` when a level is chosen for `machine`. If the person has no level for all computers, the choice
+/// becomes that level. Otherwise it becomes an exception for the computer, unless the computer has this level already; stricter levels for
+/// single lanes stay in force.
 pub fn chosen_rules(
     rules: &[ConsentRule],
     machine: MachineUuid,
@@ -230,7 +229,7 @@ mod tests {
         let rule = |machine, lane, level| ConsentRule { machine, lane, level, set_by: Author::Person };
         let chosen = |rules: &[ConsentRule], level| chosen_rules(rules, machine, level, Author::Person);
         assert_eq!(chosen(&[], MetadataOnly), [rule(None, None, MetadataOnly)]);
-        // A level of one lane, or one that the computer set, is no level for all computers.
+        // A level for one lane, or set by the computer, is not a level for all computers.
         let own = ConsentRule { set_by: Author::Computer, ..rule(Some(machine), None, Off) };
         let others = [rule(None, Some(Lane::Llm), Off), own];
         assert_eq!(chosen(&others, Full), [rule(None, None, Full)]);

@@ -1,7 +1,7 @@
 //! Cosignatures of checkpoints by witnesses (C2SP `tlog-cosignature` v1, Ed25519).
 //!
-//! A witness signs `cosignature/v1`, the time in seconds since 1970, and the text of the checkpoint. Its line in the note has the key id, the time
-//! as 8 bytes, and the signature.
+//! A witness signs `cosignature/v1`, the time in seconds since 1970, and the text of the checkpoint. Its line in the note contains the key
+//! id, the time as 8 bytes, and the signature.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use crate::checkpoint::{NotAKey, NoteFault, key_id, parse_key, parse_note, parse
 /// Signature type of timestamped Ed25519 cosignatures in keys and key ids.
 const COSIGNATURE: u8 = 4;
 
-/// The public key of a witness. Its text is `name+key id+base64`, as that of a log.
+/// The public key of a witness. Its text is `name+key id+base64`, like a log's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WitnessKey {
     name: String,
@@ -27,16 +27,16 @@ impl WitnessKey {
         &self.name
     }
 
-    /// The lines by this key among `lines`, each with its line feed, after each was verified over the text of `note`. Lines of other keys are
-    /// ignored, as the format requires; at least one line must be by this key.
+    /// The lines by this key among `lines`, each with its line feed, verified over the text of `note`. Lines of other keys are ignored, as
+    /// the format requires; at least one line must be by this key.
     pub fn cosignatures(&self, note: &str, lines: &str) -> Result<String, NoteFault> {
         let (text, _) = parse_note(note)?;
         self.lines_over(text, lines)
     }
 
-    /// The same for the text of a checkpoint.
+    /// Like [`cosignatures`](Self::cosignatures), for the text of a checkpoint.
     pub fn lines_over(&self, text: &str, lines: &str) -> Result<String, NoteFault> {
-        let mut found = String::new();
+        let mut cosignatures = String::new();
         for line in lines.lines() {
             let (name, id, signature) = parse_signature(line)?;
             if name != self.name || id != self.id {
@@ -46,10 +46,10 @@ impl WitnessKey {
             let signature = Signature::from_slice(signature).map_err(|_| NoteFault::Signature)?;
             let message = message(u64::from_be_bytes(*time), text);
             self.key.verify_strict(message.as_bytes(), &signature).map_err(|_| NoteFault::Signature)?;
-            found.push_str(line);
-            found.push('\n');
+            cosignatures.push_str(line);
+            cosignatures.push('\n');
         }
-        if found.is_empty() { Err(NoteFault::Unsigned) } else { Ok(found) }
+        if cosignatures.is_empty() { Err(NoteFault::Unsigned) } else { Ok(cosignatures) }
     }
 }
 
@@ -87,9 +87,9 @@ mod tests {
         let key = ed25519_dalek::SigningKey::from_bytes(&[7; 32]);
         let public = key.verifying_key();
         let name = "witness.example/w1".to_owned();
-        let known = WitnessKey { id: key_id(&name, COSIGNATURE, &public), name, key: public };
-        assert_eq!(known.to_string().parse::<WitnessKey>().unwrap(), known);
-        (key, known)
+        let witness_key = WitnessKey { id: key_id(&name, COSIGNATURE, &public), name, key: public };
+        assert_eq!(witness_key.to_string().parse::<WitnessKey>().unwrap(), witness_key);
+        (key, witness_key)
     }
 
     fn line(key: &ed25519_dalek::SigningKey, witness: &WitnessKey, time: u64, signed: &str) -> String {

@@ -79,7 +79,7 @@ impl FromStr for UserCode {
     fn from_str(text: &str) -> Result<Self, NotAUserCode> {
         let letters: String =
             text.chars().filter(|c| c.is_alphanumeric()).map(|c| c.to_ascii_uppercase()).take(9).collect();
-        let right = letters.len() == 8 && letters.bytes().all(|mail| LETTERS.contains(&mail));
+        let right = letters.len() == 8 && letters.bytes().all(|letter| LETTERS.contains(&letter));
         if right { Ok(Self(letters)) } else { Err(NotAUserCode) }
     }
 }

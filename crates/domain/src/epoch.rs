@@ -1,4 +1,4 @@
-//! The event with which the embedded log begins an epoch. The service itself records it.
+//! The event that starts an epoch of the embedded log. The service itself records it.
 
 use serde_json::json;
 

@@ -1,36 +1,36 @@
 //! Shares few places among many parties (`docs/decisions/0034-fair-shares.md`).
 //!
-//! A free place is given to the party that has the fewest, and among those to the one whose last turn is longest ago. So each other party gets
-//! at most one place before a party that has none and waits, no matter how much the others want. A party may have only some of the places, and
-//! the parties that were slow together only some, which are a lane of their own.
+//! A free place goes to the waiting party with the fewest places, and among equals to the one with the oldest last turn. So every other
+//! party gets at most one place before a waiting party that has none, regardless of demand. A party may occupy only a part of the places,
+//! and slow turns share a separate lane with a part of the places.
 //!
 //! A [`FairQueue`] decides and does not wait. `knowledge::fair` makes tasks wait for it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 
-/// How many places there are, and how many may be wanted.
+/// Numbers of places and waiters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FairLimits {
-    /// Places of all parties.
+    /// Total number of places.
     pub places: usize,
-    /// Places of one party.
+    /// Maximum number of places of one party.
     pub per_party_max: usize,
-    /// Places of all turns that are expected to be slow.
+    /// Maximum number of places for turns that are expected to be slow.
     pub slow_max: usize,
-    /// Waiters of all parties.
+    /// Maximum number of waiters.
     pub waiting_max: usize,
-    /// Waiters of one party.
+    /// Maximum number of waiters of one party.
     pub waiting_per_party_max: usize,
 }
 
 impl FairLimits {
-    /// `places` without a lane for slow turns and without limits of the waiters, of which another component has few.
+    /// `places` without a lane for slow turns and without limits on waiters, for callers that have few.
     pub fn new(places: usize, per_party_max: usize) -> Self {
         Self { places, per_party_max, slow_max: places, waiting_max: usize::MAX, waiting_per_party_max: usize::MAX }
     }
 
-    /// At least one of each, and no share that exceeds the whole.
+    /// Raises each limit to at least one, and lowers each share to at most the whole.
     fn sound(self) -> Self {
         let places = self.places.max(1);
         Self {
@@ -42,7 +42,7 @@ impl FairLimits {
     }
 }
 
-/// How long a turn is expected to take.
+/// Expected duration of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speed {
     /// As usual.
@@ -51,13 +51,13 @@ pub enum Speed {
     Slow,
 }
 
-/// Why a waiter was not taken.
+/// Why a waiter was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FairRefusal {
-    /// The party has as many waiters as one party may have.
+    /// The party has reached its maximum number of waiters.
     #[error("the account waits for too much already")]
     Party,
-    /// All parties together have as many waiters as they may have.
+    /// All parties together have reached the maximum number of waiters.
     #[error("too much waits already")]
     All,
 }
@@ -81,7 +81,7 @@ pub struct Turn<K, W> {
 #[derive(Debug)]
 pub struct FairQueue<K, W> {
     limits: FairLimits,
-    /// Taken places; parties without one are not in here.
+    /// Taken places by party; parties without one are absent.
     taken: HashMap<K, usize>,
     taken_by_all: usize,
     taken_by_slow: usize,
@@ -99,7 +99,7 @@ struct Party<K, W> {
 }
 
 impl<K: Clone + Eq + Hash, W> FairQueue<K, W> {
-    /// All places are free.
+    /// Creates a queue with all places free.
     pub fn new(limits: FairLimits) -> Self {
         Self {
             limits: limits.sound(),
@@ -114,7 +114,7 @@ impl<K: Clone + Eq + Hash, W> FairQueue<K, W> {
 
     /// Adds a waiter. [`FairQueue::next_turn`] gives it a place, at once if one is free for it.
     pub fn enter(&mut self, party: &K, speed: Speed, waiter: W) -> Result<FairTicket, FairRefusal> {
-        let at = self.parties.iter().position(|known| known.key == *party);
+        let at = self.parties.iter().position(|entry| entry.key == *party);
         if at.is_some_and(|at| self.parties[at].waiting() >= self.limits.waiting_per_party_max) {
             return Err(FairRefusal::Party);
         }
@@ -156,7 +156,7 @@ impl<K: Clone + Eq + Hash, W> FairQueue<K, W> {
         Some(Turn { party: key, speed, waiter })
     }
 
-    /// Gives a place back.
+    /// Releases a place.
     pub fn end_turn(&mut self, party: &K, speed: Speed) {
         let Some(taken) = self.taken.get_mut(party) else { return };
         *taken -= 1;
@@ -167,15 +167,15 @@ impl<K: Clone + Eq + Hash, W> FairQueue<K, W> {
         self.taken_by_slow -= usize::from(speed == Speed::Slow);
     }
 
-    /// Removes a waiter that does not wait any more.
+    /// Removes a waiter that no longer waits.
     pub fn withdraw(&mut self, party: &K, ticket: FairTicket) {
-        let Some(at) = self.parties.iter().position(|known| known.key == *party) else { return };
-        let known = &mut self.parties[at];
-        let before = known.waiting();
-        known.quick.retain(|(other, _)| *other != ticket);
-        known.slow.retain(|(other, _)| *other != ticket);
-        self.waiting -= before - known.waiting();
-        if known.waiting() == 0 {
+        let Some(at) = self.parties.iter().position(|entry| entry.key == *party) else { return };
+        let entry = &mut self.parties[at];
+        let waiting_before = entry.waiting();
+        entry.quick.retain(|(other, _)| *other != ticket);
+        entry.slow.retain(|(other, _)| *other != ticket);
+        self.waiting -= waiting_before - entry.waiting();
+        if entry.waiting() == 0 {
             self.parties.remove(at);
         }
     }
@@ -186,7 +186,7 @@ impl<K: Clone + Eq + Hash, W> FairQueue<K, W> {
         self.waiting = 0;
     }
 
-    /// Whether a waiter lacks nothing but a free place. Waiters of a party that has its share wait for itself.
+    /// Whether a waiter lacks only a free place. Waiters of a party that has its full share wait for that party's turns.
     pub fn is_contended(&self) -> bool {
         let held = |party: &Party<K, W>| self.taken.get(&party.key).copied().unwrap_or(0);
         self.parties.iter().any(|party| held(party) < self.limits.per_party_max)
@@ -202,7 +202,7 @@ impl<K: Clone + Eq + Hash, W> FairQueue<K, W> {
         self.taken_by_all
     }
 
-    /// Whether there are neither turns nor waiters.
+    /// Whether there are no turns and no waiters.
     pub fn is_idle(&self) -> bool {
         self.taken.is_empty() && self.waiting == 0
     }
@@ -220,7 +220,7 @@ impl<K, W> Party<K, W> {
         }
     }
 
-    /// The lane of the waiter that has waited longest, among those whose lane has room.
+    /// The lane of the oldest waiter, among the lanes with room.
     fn next_lane(&self, has_slow: bool) -> Option<Speed> {
         match (self.quick.front(), self.slow.front().filter(|_| has_slow)) {
             (Some((FairTicket(quick), _)), Some((FairTicket(slow), _))) if slow < quick => Some(Speed::Slow),
@@ -231,10 +231,11 @@ impl<K, W> Party<K, W> {
     }
 }
 
-/// Keys of slow turns that are remembered.
+/// Maximum number of remembered keys of slow turns.
 const SLOW_KEYS_MAX: usize = 4096;
 
-/// Remembers which parties, or parts of parties, were slow in their last turn. Forgets the oldest beyond a number: they may be slow once more.
+/// Remembers which parties, or parts of parties, were slow in their last turn. Beyond the maximum it forgets the oldest, which then may be
+/// slow once more.
 #[derive(Debug)]
 pub struct SlowTurns<K> {
     slow: HashSet<K>,
@@ -248,7 +249,7 @@ impl<K> Default for SlowTurns<K> {
 }
 
 impl<K: Clone + Eq + Hash> SlowTurns<K> {
-    /// Records how the last turn was.
+    /// Records the speed of the last turn.
     pub fn record(&mut self, key: &K, speed: Speed) {
         match speed {
             Speed::Quick => {
@@ -287,7 +288,7 @@ mod tests {
         FairLimits { slow_max, ..FairLimits::new(places, per_party_max) }
     }
 
-    /// Gives out every place that can be given.
+    /// Assigns every free place.
     fn turns(queue: &mut Queue) -> Vec<Turn<usize, u32>> {
         std::iter::from_fn(|| queue.next_turn()).collect()
     }
@@ -372,8 +373,8 @@ mod tests {
     }
 
     proptest! {
-        /// Greedy parties want everything all the time, and their turns end in any order. A party that has no place waits for at most one turn of
-        /// each of them, and for none while the others are slow.
+        /// Greedy parties always want more, and their turns end in any order. A party without a place waits for at most one turn of each
+        /// greedy party, and for none while those are slow.
         #[test]
         fn an_honest_party_waits_for_turns_of_parties_and_not_for_their_items(
             places in 1_usize..9, share in 1_usize..9, slow_max in 1_usize..9,
@@ -389,7 +390,7 @@ mod tests {
             let (mut running, mut before_it, mut is_served) = (Vec::new(), None, false);
             for (step, end) in ends.iter().enumerate() {
                 for party in 0..greedy {
-                    while queue.parties.iter().find(|known| known.key == party).map_or(0, Party::waiting) < items as usize {
+                    while queue.parties.iter().find(|entry| entry.key == party).map_or(0, Party::waiting) < items as usize {
                         queue.enter(&party, speed, items).unwrap();
                     }
                 }
@@ -412,9 +413,9 @@ mod tests {
                 if step == arrives && are_slow && slow_max < places {
                     prop_assert!(is_served, "slow parties left it a place");
                 }
-                // No place is free that a waiter may have.
+                // No place is free for a waiter.
                 for party in 0..greedy {
-                    let is_waiting = queue.parties.iter().any(|known| known.key == party);
+                    let is_waiting = queue.parties.iter().any(|entry| entry.key == party);
                     let has_share = running.iter().filter(|turn| turn.party == party).count() == share;
                     prop_assert!(!is_waiting || has_share || running.len() == places || are_slow && slow == slow_max);
                 }

@@ -11,9 +11,9 @@ use crate::webhook::{NotificationKind, hashed_id};
 /// The feed of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Feed {
-    /// The account whose notifications it lists.
+    /// The account of the listed notifications.
     pub account: UserAccountId,
-    /// The kinds of notification that it gets.
+    /// The selected kinds of notification.
     pub kinds: Vec<NotificationKind>,
     /// Time of creation.
     pub created_at: Timestamp,
@@ -60,8 +60,8 @@ mod tests {
     #[test]
     fn characters_that_xml_forbids_are_removed() {
         assert_eq!(xml_text("a\0b\u{1}c\u{b}d\u{1f}e\u{fffe}f\u{ffff}g"), "abcdefg");
-        let kept = "\t\n\r <&>\"' ]]> \u{7f}\u{85}é\u{d7ff}\u{e000}\u{fffd}\u{1f600}\u{10ffff}";
-        assert_eq!(xml_text(kept), kept);
+        let text = "\t\n\r <&>\"' ]]> \u{7f}\u{85}é\u{d7ff}\u{e000}\u{fffd}\u{1f600}\u{10ffff}";
+        assert_eq!(xml_text(text), text);
     }
 
     #[test]

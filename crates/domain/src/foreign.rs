@@ -33,8 +33,8 @@ fn is_control(character: char) -> bool {
 
 /// Returns the text on one line: invisible characters are removed, control characters become spaces.
 pub fn visible(text: &str) -> String {
-    let shown = |character| if is_control(character) { ' ' } else { character };
-    text.chars().filter(|character| !is_hidden(*character)).map(shown).collect()
+    let replace = |character| if is_control(character) { ' ' } else { character };
+    text.chars().filter(|character| !is_hidden(*character)).map(replace).collect()
 }
 
 /// Escapes these characters in JSON text without changing its value (RFC 8259, section 7). Line feeds stay.
@@ -71,18 +71,18 @@ mod tests {
     #[test]
     fn json_is_escaped_and_not_changed() {
         let value = json!({ "na\u{202e}me": "a\u{1b}\u{9b}\u{7f}\u{e0041}\n\u{2028}é" });
-        let shown = escaped(&format!("{value:#}"));
-        assert_eq!(shown, "{\n  \"na\\u202eme\": \"a\\u001b\\u009b\\u007f\\udb40\\udc41\\n\\u2028é\"\n}");
-        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
+        let text = escaped(&format!("{value:#}"));
+        assert_eq!(text, "{\n  \"na\\u202eme\": \"a\\u001b\\u009b\\u007f\\udb40\\udc41\\n\\u2028é\"\n}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
     }
 
     proptest! {
         #[test]
         fn escaping_keeps_every_value_and_leaves_nothing_hidden(text: String, hidden in "[\u{0}-\u{9f}\u{2000}-\u{20ff}\u{fe00}-\u{ffff}\u{e0000}-\u{e00ff}]{0,20}") {
             let value = json!([text, hidden]);
-            let shown = escaped(&value.to_string());
-            prop_assert!(!shown.chars().any(|character| is_control(character) || is_hidden(character)));
-            prop_assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
+            let escaped_json = escaped(&value.to_string());
+            prop_assert!(!escaped_json.chars().any(|character| is_control(character) || is_hidden(character)));
+            prop_assert_eq!(serde_json::from_str::<Value>(&escaped_json).unwrap(), value);
             prop_assert!(!visible(&hidden).chars().any(|character| is_control(character) || is_hidden(character)));
         }
     }

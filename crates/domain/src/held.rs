@@ -1,8 +1,7 @@
 //! Forward or hold: the checks of an event, in their order (`docs/decisions/0007-held-events.md`).
 //!
-//! The protocol has no status 400 for events: every event of an authenticated sender is forwarded, held, or answered by
-//! the statistics service. The first failed check is the hold reason; it names a variant of [`HoldReason`], whose wire name is the variant
-//! in snake case.
+//! The protocol has no status 400 for events: every event of an authenticated sender is forwarded, held, or answered by the statistics
+//! service. The first failed check is the hold reason, a variant of [`HoldReason`]; its wire name is the variant in snake case.
 
 mod keeping;
 
@@ -19,8 +18,8 @@ use crate::registry::{Registry, RegistryRefusal};
 
 pub use keeping::may_keep;
 
-/// Why an event is held. The first eight are those of [`judge`], in its order; the last one follows after the event was submitted
-/// (`actors/src/intake/processor.rs`). Words for people: `crates/web/src/account/activity/held.rs` and `src/admin/page.rs`.
+/// Why an event is held. [`judge`] finds the first eight, in this order; the last one follows after the event was submitted
+/// (`actors/src/intake/processor.rs`). Texts for people: `crates/web/src/account/activity/held.rs` and `src/admin/page.rs`.
 #[derive(
     Debug,
     Clone,
@@ -145,7 +144,7 @@ impl MachineFacts {
         self.identity_account.is_some() && self.identity_account != self.account
     }
 
-    /// The level that is enforced for events of a lane: nothing while recording is paused. `None` if no level applies.
+    /// The enforced level for events of a lane; `Off` while recording is paused, `None` if no level applies.
     pub fn enforced_level(&self, lane: Lane, now: Timestamp) -> Option<ConsentLevel> {
         match self.pauses.until(now) {
             Some(_) => Some(ConsentLevel::Off),
@@ -185,7 +184,7 @@ fn readable(opened: &Result<Sealed, Unreadable>) -> Result<&Sealed, HoldDecision
     opened.as_ref().map_err(|unreadable| HoldDecision::new(HoldReason::MalformedEnvelope, unreadable.to_string()))
 }
 
-/// Decides for an event whose sender is this computer or acts for it.
+/// Decides for an event from this computer or from a party that acts for it.
 pub fn judge_of_machine(
     opened: &Result<Sealed, Unreadable>,
     machine: &MachineFacts,

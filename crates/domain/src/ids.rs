@@ -153,8 +153,8 @@ cuid2_ids! {
 
 /// A normalised e-mail address: trimmed, NFC, lower case.
 ///
-/// Characters that the normal form replaces by another one, such as U+212A KELVIN SIGN by `k`, are refused: a mail server that accepts them
-/// delivers to another mailbox.
+/// Characters that the normal form replaces by another one, such as U+212A KELVIN SIGN by `k`, are rejected: a mail server that accepts
+/// them delivers to another mailbox.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Email(String);
@@ -192,8 +192,8 @@ impl FromStr for Email {
     }
 }
 
-/// Whether the normal form of an address has another character instead: the character is no composition of several, and it is not the capital
-/// letter of the small one.
+/// Whether the normal form of an address replaces the character by another one: it is neither a composition of several characters nor the
+/// capital letter of the replacement.
 fn is_replaced(character: char) -> bool {
     let mut composed = std::iter::once(character).nfc();
     let is_other_one = matches!((composed.next(), composed.next()), (Some(other), None) if other != character);
@@ -251,7 +251,7 @@ mod tests {
             assert!(format!("a{replaced}b@example.com").parse::<Email>().is_err(), "{replaced:?}");
             assert!(format!("ab@ex{replaced}mple.com").parse::<Email>().is_err(), "{replaced:?}");
         }
-        // Of all characters, only a letter and its capital have the same normal form.
+        // Only a letter and its capital may share a normal form.
         let mut sources: std::collections::HashMap<String, Vec<char>> = std::collections::HashMap::new();
         for character in ('\u{21}'..='\u{2fa1f}').filter(|character| !is_replaced(*character)) {
             let normal: String = std::iter::once(character).nfc().collect::<String>().to_lowercase();

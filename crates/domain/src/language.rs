@@ -1,4 +1,4 @@
-//! Languages of memories, whose words are stemmed by Snowball (`docs/decisions/0022-search.md`).
+//! Languages of memories; Snowball stems their words (`docs/decisions/0022-search.md`).
 
 use rust_stemmers::Algorithm;
 use strum::{Display, EnumIter, EnumString, IntoEnumIterator};
@@ -6,14 +6,14 @@ use whatlang::Lang;
 
 /// Bytes of a text that are read to detect its language.
 const READ_BYTES: usize = 4096;
-/// Letters that a text needs: the language of a shorter one is a guess.
+/// Minimum number of letters for a detection: in shorter texts it would be a guess.
 const LETTERS_MIN: usize = 20;
 
 /// A language with a stemmer. Written as its ISO 639-1 code. The number of a language is its bit in [`LanguageSet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Display, EnumIter, EnumString)]
 #[repr(u8)]
 pub enum Language {
-    /// English, and every text of which the language is unknown or has no stemmer.
+    /// English, and every text with an unknown language or a language without a stemmer.
     #[default]
     #[strum(serialize = "en")]
     English = 0,
@@ -136,7 +136,7 @@ impl Language {
     }
 }
 
-/// Languages as a bit each. English is always one of them: texts of unknown languages have English stems.
+/// A set of languages, one bit each. It always contains English: texts in unknown languages have English stems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LanguageSet(i64);
 
@@ -146,7 +146,7 @@ impl LanguageSet {
         Self(language.bit())
     }
 
-    /// The set of these bits; unknown ones are of later versions, and have no stemmer here.
+    /// The set with these bits; bits of languages without a stemmer here come from later versions and are ignored.
     pub fn from_bits(bits: i64) -> Self {
         Self(bits)
     }

@@ -14,7 +14,8 @@
 //! | [`checkpoint`] | signed checkpoints of a log, its keys and origins |
 //! | [`cosignature`] | cosignatures of checkpoints by witnesses |
 //! | [`merkle`] | hashes of a Merkle tree, and verification of its proofs |
-//! | [`epoch`] | the record with which the log begins an epoch |
+//! | [`epoch`]
+//! the first record of an epoch of the log |
 //! | [`registry`] | event types, lanes, payload schemas |
 //! | [`consent`] | levels and the effective level |
 //! | [`held`] | the checks that forward or hold an event, in their order |
@@ -35,7 +36,8 @@
 //! | [`web_url`] | URLs of web pages and their canonical form |
 //! | [`words`] | stems of words for full-text search |
 //! | [`excerpt`] | excerpts of search results |
-//! | [`fair`] | turns at places that many parties share |
+//! | [`fair`]
+//! fair turns at places shared by many parties |
 //! | [`item`] | error codes of batch items |
 //! | [`tool`] | the tools that are named as agents |
 //! | [`token`] | token scopes and identity assertions |

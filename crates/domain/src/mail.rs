@@ -128,12 +128,12 @@ pub struct LevelChanged<'a> {
 
 /// The notice that another party than the person changed a level.
 pub fn level_changed(to: Email, what: &LevelChanged<'_>, base_url: &str) -> OutgoingMail {
-    // A pause changes no level that is set, so it has none before.
+    // A pause changes no recorded level, so the notice has no previous level.
     let change = if let Some(until) = what.until {
         format!("    Now:      nothing until {} (a pause)", moment(until))
     } else {
-        let before = what.previous.map_or("not set", words);
-        format!("    Before:   {before}\n    Now:      {}", words(what.level))
+        let previous = what.previous.map_or("not set", words);
+        format!("    Before:   {previous}\n    Now:      {}", words(what.level))
     };
     let text = format!(
         "{author} changed how much is recorded.\n\n    Computer: {computer}\n    Lane:     {lane}\n{change}\n    Time:     {when}\n\nFurther changes within a quarter of an hour are not mailed; all of them are on your activity page:\n\
@@ -147,7 +147,7 @@ pub fn level_changed(to: Email, what: &LevelChanged<'_>, base_url: &str) -> Outg
     OutgoingMail { to, subject: LEVEL_CHANGED.into(), text }
 }
 
-/// The words for a level, as on the pages.
+/// The name of a level, as on the pages.
 fn words(level: ConsentLevel) -> &'static str {
     match level {
         ConsentLevel::Off => "nothing",
@@ -186,7 +186,7 @@ pub fn claimed(to: Email, what: &Claimed<'_>, base_url: &str) -> OutgoingMail {
     OutgoingMail { to, subject: "An agent acts for your account".into(), text }
 }
 
-/// With which credential something was confirmed.
+/// The credential of a confirmation, in words.
 fn confirmed(via: ConfirmedVia) -> String {
     match via {
         ConfirmedVia::Session => "in a browser where you are signed in".to_owned(),

@@ -88,8 +88,8 @@ pub fn verify_consistency(
         return Err(PathFault::OutOfRange { asked: first, size });
     }
     if first == 0 || first == size {
-        let known = if first == 0 { empty_root() } else { *root };
-        return if path.is_empty() { same_root(*first_root, known) } else { Err(wrong_length) };
+        let expected = if first == 0 { empty_root() } else { *root };
+        return if path.is_empty() { same_root(*first_root, expected) } else { Err(wrong_length) };
     }
     // If the first tree is a perfect subtree of the second, its root is the first hash of the path.
     let own = first.is_power_of_two().then_some(first_root);

@@ -1,4 +1,4 @@
-//! Servers on one database: the row that each writes, and the differences between nodes that an operator should know.
+//! Servers on one database: the row of each node, and differences between nodes to report to the operator.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,13 +20,13 @@ pub const SILENT_AFTER: TimeDelta = TimeDelta::seconds(15);
 /// A machine's clock that differs by more from the database's is wrong.
 pub const CLOCK_DIFFERENCE_MAX: TimeDelta = TimeDelta::seconds(2);
 
-/// The settings that all nodes have in common, by their paths, without their values: a prefix of the SHA-256 of each.
+/// The settings that all nodes share: for each path a prefix of the SHA-256 of the value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SettingPrints(BTreeMap<String, String>);
 
 impl SettingPrints {
-    /// Those of a tree of settings without secrets.
+    /// Computes the prints of a tree of settings without secrets.
     pub fn of(tree: &Map<String, Value>) -> Self {
         let mut prints = BTreeMap::new();
         add_prints(tree, "", &mut prints);
@@ -63,9 +63,9 @@ pub struct NodeTraits {
     pub operator_address: String,
     /// Version of the program.
     pub version: String,
-    /// SHA-256 of the settings that all nodes have in common.
+    /// SHA-256 of the settings that all nodes share.
     pub configuration: Digest,
-    /// The same settings by their paths.
+    /// Prints of the same settings.
     pub settings: SettingPrints,
     /// When it started.
     pub started_at: Timestamp,
@@ -84,7 +84,7 @@ pub struct NodeRecord {
     pub is_draining: bool,
     /// Whether it has the lease of the log's sequencer.
     pub has_sequencer: bool,
-    /// Running batches whose lease it has.
+    /// Number of running batches leased by this node.
     pub batches: u32,
     /// Time of its last beat.
     pub last_beat_at: Timestamp,
@@ -111,13 +111,13 @@ pub enum DifferenceKind {
     Configuration,
     /// Another version of the program.
     Version,
-    /// A machine whose clock is wrong.
+    /// A machine with a wrong clock.
     Clock,
     /// No beat.
     Silent,
 }
 
-/// A difference between nodes that should be alike.
+/// A difference between nodes that should be equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// The node.
@@ -128,27 +128,27 @@ pub struct Difference {
     pub text: String,
 }
 
-/// The differences of living `nodes` from a node with this configuration and version, and their wrong clocks; silent nodes are only reported as
-/// silent.
+/// The differences between living `nodes` and a node with this configuration and version, and nodes with wrong clocks; silent nodes are
+/// only reported as silent.
 pub fn differences(
     configuration: &Digest,
     settings: &SettingPrints,
     version: &str,
     nodes: &[NodeRecord],
 ) -> Vec<Difference> {
-    let mut found = Vec::new();
+    let mut reports = Vec::new();
     for node in nodes {
         let (traits, place) = (&node.traits, node.place());
-        let mut add = |kind, text| found.push(Difference { node: traits.id, kind, text });
+        let mut add = |kind, text| reports.push(Difference { node: traits.id, kind, text });
         if node.is_silent() {
             let since = date_time(node.last_beat_at);
             add(DifferenceKind::Silent, format!("{place} has been silent since {since}"));
             continue;
         }
         if traits.configuration != *configuration {
-            let (theirs, ours) = (short(&traits.configuration), short(configuration));
+            let (remote, local) = (short(&traits.configuration), short(configuration));
             let differing = named(&settings.differing(&traits.settings));
-            let text = format!("{place} has other settings: {differing}digest {theirs}, here {ours}");
+            let text = format!("{place} has other settings: {differing}digest {remote}, here {local}");
             add(DifferenceKind::Configuration, text);
         }
         if traits.version != version {
@@ -160,12 +160,12 @@ pub fn differences(
             add(DifferenceKind::Clock, format!("the clock of {place} is {:.1} s {side} the database's", seconds.abs()));
         }
     }
-    found
+    reports
 }
 
-/// The first of these paths, as the beginning of a list.
+/// The first of these paths, as the start of a list.
 fn named(paths: &[&str]) -> String {
-    /// More are counted.
+    /// Further paths are counted.
     const NAMED_MAX: usize = 8;
     let (first, rest) = paths.split_at(paths.len().min(NAMED_MAX));
     let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
@@ -214,7 +214,7 @@ mod tests {
     fn kinds(nodes: &[NodeRecord]) -> Vec<DifferenceKind> {
         differences(&Digest::of(b"same"), &SettingPrints::default(), "1.0.0", nodes)
             .into_iter()
-            .map(|found| found.kind)
+            .map(|difference| difference.kind)
             .collect()
     }
 

@@ -6,7 +6,8 @@ use crate::ids::{MachineUuid, UserCuid};
 
 /// A computer with its identity.
 ///
-/// Any computer can register under any identity, so the identity alone does not identify the owner of a record.
+/// Any computer can register under any identity, so the identity does not identify the owner of a record without
+/// the computer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Recorder {
     /// Id of the computer.
@@ -15,7 +16,7 @@ pub struct Recorder {
     pub identity: UserCuid,
 }
 
-/// The recorders whose events a reader may see. Read from the store, never from a request.
+/// The recorders of the events that a reader may see. Read from the store, never from a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorders {
     /// The calling computer, or the computers that are or were attached to the caller's account.
@@ -38,6 +39,6 @@ impl Recorders {
 
     /// Whether `machine` is one of `computers`.
     pub fn has_computer(&self, machine: MachineUuid) -> bool {
-        self.computers.iter().any(|known| known.machine == machine)
+        self.computers.iter().any(|recorder| recorder.machine == machine)
     }
 }

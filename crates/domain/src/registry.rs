@@ -25,7 +25,6 @@ struct EventType {
     validator: jsonschema::Validator,
 }
 
-/// Content of a registry file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RegistryFile {

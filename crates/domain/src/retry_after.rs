@@ -23,12 +23,12 @@ mod tests {
     #[test]
     fn a_pause_is_asked_for_in_seconds_or_by_date() {
         let now: Timestamp = "1994-11-06T08:49:00Z".parse().unwrap();
-        let asked = |value: &str| retry_after(value, now);
-        assert_eq!(asked("120"), Some(Duration::from_mins(2)));
-        assert_eq!(asked(" 120 "), Some(Duration::from_mins(2)));
-        assert_eq!(asked("99999999999999999999999"), Some(Duration::MAX));
-        assert_eq!(asked("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::from_secs(37)));
-        assert_eq!(asked("Sun, 06 Nov 1994 08:00:00 GMT"), Some(Duration::ZERO));
-        assert_eq!((asked("soon"), asked("-1"), asked("")), (None, None, None));
+        let delay = |value: &str| retry_after(value, now);
+        assert_eq!(delay("120"), Some(Duration::from_mins(2)));
+        assert_eq!(delay(" 120 "), Some(Duration::from_mins(2)));
+        assert_eq!(delay("99999999999999999999999"), Some(Duration::MAX));
+        assert_eq!(delay("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::from_secs(37)));
+        assert_eq!(delay("Sun, 06 Nov 1994 08:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!((delay("soon"), delay("-1"), delay("")), (None, None, None));
     }
 }

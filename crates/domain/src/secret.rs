@@ -55,7 +55,7 @@ impl SecretKind {
     }
 }
 
-/// The prefixes of all secrets, those of webhooks' signatures included.
+/// The prefixes of all secrets, including the webhooks' signing secrets.
 pub fn prefixes() -> impl Iterator<Item = &'static str> {
     SecretKind::ALL.iter().map(|kind| kind.prefix()).chain([webhook::SECRET_PREFIX])
 }

@@ -1,8 +1,8 @@
 //! Sign-in with a mailed code (`docs/decisions/0003-sign-in.md`): format, lifetime and tries of
 //! codes.
 //!
-//! The browser that requests a code keeps a *ticket*, a secret of its own. The code works only together with it, so a
-//! stolen code is useless in another browser.
+//! The browser that requests a code keeps a secret, the *ticket*. The code works only together with it, so a stolen
+//! code is useless in another browser.
 
 use std::fmt;
 use std::str::FromStr;
@@ -126,7 +126,7 @@ impl Ticket {
         }
     }
 
-    /// Checks a code whose try is already counted in `tries`, so that parallel requests get no additional tries.
+    /// Checks a code after its try was counted in `tries`, so that parallel requests get no additional tries.
     pub fn opens(&self, code: &SignInCode, key: &CodeKey) -> Result<(), SignInRefusal> {
         if key.opens(self.token.as_bytes(), code.expose(), &self.sealed_code) {
             return Ok(());

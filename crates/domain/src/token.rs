@@ -264,14 +264,14 @@ mod tests {
 
     #[test]
     fn an_assertion_holds_until_it_expires_and_through_a_rotation() {
-        let before = AssertionKeys::new(ISSUER.into(), &[key(1, KeyState::Active), key(2, KeyState::Next)]).unwrap();
-        let token = before.sign(&claims()).unwrap();
-        assert_eq!(before.verify(&token, at(99)), Ok(claims()));
-        assert_eq!(before.verify(&token, at(100)), Err(InvalidAssertion));
+        let old_keys = AssertionKeys::new(ISSUER.into(), &[key(1, KeyState::Active), key(2, KeyState::Next)]).unwrap();
+        let token = old_keys.sign(&claims()).unwrap();
+        assert_eq!(old_keys.verify(&token, at(99)), Ok(claims()));
+        assert_eq!(old_keys.verify(&token, at(100)), Err(InvalidAssertion));
         let after = AssertionKeys::new(ISSUER.into(), &[key(1, KeyState::Retired), key(2, KeyState::Active)]).unwrap();
         assert_eq!(after.verify(&token, at(0)), Ok(claims()));
         // The key was published before it signed, so a verifier with the older key set accepts it too.
-        assert_eq!(before.verify(&after.sign(&claims()).unwrap(), at(0)), Ok(claims()));
+        assert_eq!(old_keys.verify(&after.sign(&claims()).unwrap(), at(0)), Ok(claims()));
         let gone = AssertionKeys::new(ISSUER.into(), &[key(2, KeyState::Active)]).unwrap();
         assert_eq!(gone.verify(&token, at(0)), Err(InvalidAssertion));
     }
@@ -305,9 +305,9 @@ mod tests {
     #[test]
     fn the_key_set_shows_public_halves_only() {
         let keys = AssertionKeys::new(ISSUER.into(), &[key(1, KeyState::Active), key(2, KeyState::Next)]).unwrap();
-        let shown = keys.jwks()["keys"].as_array().unwrap();
-        assert_eq!(shown.len(), 2);
-        assert!(shown.iter().all(|key| key["kty"] == "OKP" && key.get("d").is_none()));
+        let public_keys = keys.jwks()["keys"].as_array().unwrap();
+        assert_eq!(public_keys.len(), 2);
+        assert!(public_keys.iter().all(|key| key["kty"] == "OKP" && key.get("d").is_none()));
         assert!(matches!(AssertionKeys::new(ISSUER.into(), &[key(2, KeyState::Next)]), Err(KeyError::NoneActive)));
     }
 }

@@ -34,7 +34,7 @@ impl Tool {
         self.into()
     }
 
-    /// The name that people know.
+    /// The name of the product, for people.
     pub fn title(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Claude Code",

@@ -89,7 +89,7 @@ impl FromStr for TraceContext {
     }
 }
 
-/// The field of `N` bytes whose digits begin at `start`; uppercase is invalid in a `traceparent`.
+/// The field of `N` bytes with digits from `start` on; uppercase is invalid in a `traceparent`.
 fn field<const N: usize>(text: &[u8], start: usize) -> Result<[u8; N], NotATraceparent> {
     text.get(start..start + 2 * N).and_then(hex::parse).ok_or(NotATraceparent)
 }
@@ -140,10 +140,10 @@ mod tests {
     #[test]
     fn a_child_stays_in_its_trace_and_has_a_parent_of_its_own() {
         let rng = Rng::seeded(7);
-        let begun = TraceContext::begin(&rng);
-        let child = begun.child(&rng);
-        assert_eq!(child.trace, begun.trace);
-        assert_ne!(child.parent, begun.parent);
-        assert_eq!(begun.to_string().parse(), Ok(begun));
+        let context = TraceContext::begin(&rng);
+        let child = context.child(&rng);
+        assert_eq!(child.trace, context.trace);
+        assert_ne!(child.parent, context.parent);
+        assert_eq!(context.to_string().parse(), Ok(context));
     }
 }

@@ -1,10 +1,10 @@
-//! The parse error of every enum whose variants are written as one word.
+//! The parse error of enums with one-word variants.
 
 use std::fmt;
 
 use strum::VariantNames;
 
-/// A text that is not the name of a variant. `Display` lists the names that are.
+/// A text that is not the name of a variant. `Display` lists the valid names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownName {
     known: &'static [&'static str],

@@ -75,7 +75,7 @@ pub struct Allowance {
 /// The event type that counts as a retrospective.
 pub const RETROSPECTIVE: &str = "rsi.retrospective_completed";
 
-/// The lane whose events count as memory.
+/// The lane of events that count as memory.
 pub const MEMORY: Lane = Lane::Memory;
 
 /// Consumed quota.

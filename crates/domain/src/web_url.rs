@@ -1,8 +1,8 @@
 //! URLs of web pages, from people and from redirects (`docs/decisions/0021-memories.md` and
 //! `docs/decisions/0025-from-url-to-text.md`).
 //!
-//! One parser, that of the URL standard, reads a URL for every later step, so that the checked address is the requested
-//! one. It normalises every notation of an IPv4 address (decimal, octal, hexadecimal, short, full-width).
+//! One parser, defined by the URL standard, reads a URL for every later step, so that the checked address is the
+//! requested one. It normalises every notation of an IPv4 address (decimal, octal, hexadecimal, short, full-width).
 
 use std::fmt;
 use std::str::FromStr;
@@ -119,9 +119,9 @@ impl WebUrl {
         if !query.split('&').any(|pair| is_campaign(&pair)) {
             return CanonicalUrl(self.as_str().to_owned());
         }
-        let kept: Vec<&str> = query.split('&').filter(|pair| !is_campaign(pair)).collect();
+        let pairs: Vec<&str> = query.split('&').filter(|pair| !is_campaign(pair)).collect();
         let path = &self.0[..Position::AfterPath];
-        CanonicalUrl(if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) })
+        CanonicalUrl(if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) })
     }
 }
 
@@ -224,14 +224,14 @@ mod tests {
     #[test]
     fn a_location_is_relative_to_where_it_was_answered() {
         let here: WebUrl = "https://example.com/a/b?c".parse().unwrap();
-        for (location, there) in [
+        for (location, expected) in [
             ("d", "https://example.com/a/d"),
             ("/d#e", "https://example.com/d"),
             ("?f", "https://example.com/a/b?f"),
             ("//other.example", "https://other.example/"),
             ("http://other.example/", "http://other.example/"),
         ] {
-            assert_eq!(here.join(location).unwrap().as_str(), there);
+            assert_eq!(here.join(location).unwrap().as_str(), expected);
         }
         assert_eq!(here.join("gopher://example.com/"), Err(InvalidWebUrl::Scheme));
         assert_eq!(here.join("//me@example.com/"), Err(InvalidWebUrl::UserInfo));

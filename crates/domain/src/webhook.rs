@@ -1,4 +1,5 @@
-//! Webhooks: notifications, their bodies and their signatures (`docs/protocol/webhooks.md`, [Standard Webhooks](https://www.standardwebhooks.com)).
+//! Webhooks: notifications, their bodies and their signatures (`docs/protocol/webhooks.md`, [Standard
+//! Webhooks](https://www.standardwebhooks.com)).
 
 use std::fmt;
 use std::str::FromStr;
@@ -80,7 +81,7 @@ pub fn kinds_of(named: &[NotificationKind]) -> Vec<NotificationKind> {
     NotificationKind::ALL.iter().copied().filter(|kind| named.contains(kind)).collect()
 }
 
-/// The same of a choice, which names at least one; `None` if it names none.
+/// The kinds of a choice as [`kinds_of`] returns them; `None` if the choice is empty.
 pub fn chosen_kinds(named: &[NotificationKind]) -> Option<Vec<NotificationKind>> {
     Some(kinds_of(named)).filter(|kinds| !kinds.is_empty())
 }
@@ -95,7 +96,6 @@ pub fn notification_id(kind: &str, fact: Uuid, at: Timestamp) -> Uuid {
     hashed_id(&format!("{kind} {fact} {}", date_time(at)))
 }
 
-/// An id that is the same for the same text.
 pub(crate) fn hashed_id(text: &str) -> Uuid {
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&Digest::of(text.as_bytes()).as_bytes()[..16]);
@@ -130,7 +130,8 @@ impl SigningSecret {
         format!("{SECRET_PREFIX}{}", BASE64_STANDARD.encode(self.0))
     }
 
-    /// One entry of the header `webhook-signature`: `v1,` and the base64 of HMAC-SHA-256 of `id.timestamp.body`. The timestamp is in seconds.
+    /// One entry of the header `webhook-signature`: `v1,` and the base64 of HMAC-SHA-256 of `id.timestamp.body`, with the timestamp in
+    /// seconds.
     pub fn signature(&self, id: &str, timestamp: i64, body: &str) -> String {
         signature(&self.0, id, timestamp, body)
     }
@@ -187,7 +188,7 @@ impl FromStr for EndpointDescription {
     }
 }
 
-/// Why an endpoint gets nothing.
+/// Why an endpoint gets no notifications.
 #[derive(
     Debug,
     Clone,
@@ -207,7 +208,7 @@ impl FromStr for EndpointDescription {
 pub enum DisabledWhy {
     /// Its owner disabled it.
     Owner,
-    /// It answered 410.
+    /// It responded with 410.
     Gone,
     /// It failed for days.
     Failing,
@@ -228,7 +229,7 @@ pub struct Webhook {
     pub kinds: Vec<NotificationKind>,
     /// Time of creation.
     pub created_at: Timestamp,
-    /// Since when, and why it gets nothing.
+    /// The time at which it was disabled, and the reason.
     pub disabled: Option<(Timestamp, DisabledWhy)>,
     /// The first failure after the last success.
     pub failing_since: Option<Timestamp>,
@@ -238,11 +239,11 @@ pub struct Webhook {
     pub old_secret_until: Option<Timestamp>,
 }
 
-/// Delays between the tries of one delivery, in multiples of the first: about those that Standard Webhooks recommends (5 s, 5 min, 30 min, 2 h,
-/// 5 h, 10 h, 14 h, 20 h, 24 h). Later ones are like the last.
+/// Delays between the tries of one delivery, in multiples of the first delay; they approximate the recommendation of Standard Webhooks (5
+/// s, 5 min, 30 min, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h). Later delays equal the last one.
 const DELAYS: [u32; 9] = [1, 60, 360, 1440, 3600, 7200, 10_080, 14_400, 17_280];
 
-/// Delay after a number of tries, at least 1, without jitter. `first` is that after the first.
+/// Delay after a number of tries, at least 1, without jitter. `first` is the delay after the first try.
 pub fn delay_after(tries: u32, first: Duration) -> Duration {
     let place = usize::try_from(tries.saturating_sub(1)).unwrap_or(usize::MAX).min(DELAYS.len() - 1);
     first.saturating_mul(DELAYS[place])

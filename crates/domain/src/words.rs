@@ -85,7 +85,7 @@ pub fn asked(query: &str, words_max: usize) -> QueryWords {
                 return;
             }
             let stem = word.stem(Language::English, &stemmer);
-            if !stems.iter().any(|known| *known == stem) {
+            if !stems.iter().any(|other| *other == stem) {
                 stems.push(stem.into_owned());
                 let (folded, exact) = (word.folded.to_owned(), word.exact.to_owned());
                 words.push(QueryWord { folded, exact, is_pair: word.is_pair });
@@ -160,12 +160,11 @@ pub fn marked<'t>(asked: &QueryWords, text: &'t str) -> Vec<(&'t str, bool)> {
     pieces
 }
 
-/// A word of a text.
 #[derive(Debug, Clone, Copy)]
 struct Word<'w> {
     /// In lower case, without accents.
     folded: &'w str,
-    /// In lower case, with the accents that stemmers of other languages than English know.
+    /// In lower case, with the accents that stemmers of languages other than English use.
     exact: &'w str,
     /// Whether it is two characters of a script without spaces, which have no stem.
     is_pair: bool,
@@ -193,7 +192,6 @@ impl<'w> Word<'w> {
     }
 }
 
-/// Calls `take` with every word.
 fn each_word(text: &str, mut take: impl FnMut(Word<'_>)) {
     let (mut word, mut exact) = (String::new(), String::new());
     for piece in text.split(is_between_words).filter(|piece| !piece.is_empty()) {
@@ -326,8 +324,8 @@ mod tests {
 
     #[test]
     fn words_of_a_query_are_marked_in_every_form() {
-        let asked = super::asked("heated café", 9);
-        let pieces = marked(&asked, "Heating the Cafés, not cafe\u{301}-heaters.");
+        let words = super::asked("heated café", 9);
+        let pieces = marked(&words, "Heating the Cafés, not cafe\u{301}-heaters.");
         let expected = [
             ("Heating", true),
             (" the ", false),
@@ -338,7 +336,7 @@ mod tests {
         ];
         assert_eq!(pieces, expected);
         assert_eq!(marked(&QueryWords::default(), "nothing"), [("nothing", false)]);
-        assert!(marked(&asked, "").is_empty());
+        assert!(marked(&words, "").is_empty());
     }
 
     proptest! {
@@ -355,10 +353,10 @@ mod tests {
             title in ".{0,20}", content in "(.{0,200}|[a-zäöüßéèçñåøæőıа-яё ]{0,200}|[ἀ-ῼα-ώ ]{0,200})", query in ".{0,40}", nth in 0_usize..16,
         ) {
             let language = Language::iter().nth(nth).unwrap_or_default();
-            let asked = super::asked(&format!("{query} {content}"), 50).stems(language);
+            let stems = super::asked(&format!("{query} {content}"), 50).stems(language);
             let all = counted(&title, &content, language);
-            let some = counts_of(&asked, &title, &content, language);
-            for (stem, count) in asked.iter().zip(some) {
+            let some = counts_of(&stems, &title, &content, language);
+            for (stem, count) in stems.iter().zip(some) {
                 prop_assert_eq!(all.stems.get(stem).copied().unwrap_or(0), count, "{}", stem);
             }
             prop_assert!(all.stems.keys().all(|stem| stem.chars().all(char::is_alphanumeric) && !stem.is_empty()));

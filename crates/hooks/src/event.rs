@@ -1,4 +1,4 @@
-//! An event with its content apart, so that a consent level can be applied more than once.
+//! An event with separate content, so that a consent level can be applied more than once.
 
 use domain::consent::ConsentLevel;
 use domain::ids::{EventId, SessionUuid};

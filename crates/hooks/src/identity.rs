@@ -1,7 +1,7 @@
-//! Ids that a repeated delivery of the same payload has too, and names that do not contain a path.
+//! Ids that are equal for repeated deliveries of the same payload, and names that do not reveal a path.
 //!
-//! The protocol requires UUIDv7 for events and sessions, so a digest fills their random bits. Their time is that of the payload, or zero if
-//! the payload has none: the time of the delivery would differ the next time.
+//! The protocol requires UUIDv7 for events and sessions, so a digest fills their random bits. Their time is the payload's, or zero if the
+//! payload has none: the time of the delivery would differ the next time.
 
 use domain::Digest;
 use domain::ids::{EventId, SessionUuid};
@@ -31,13 +31,13 @@ pub fn event(tool: Tool, session: &str, hook: &str, key: &str, at_ms: Option<i64
     uuid(millis, &["event", tool.as_str(), session, hook, key]).into()
 }
 
-/// The event of a span, whose ids are hex digits. An export that is repeated has the same ids and times.
+/// The event of a span with these ids in hex digits. A repeated export has the same ids and times.
 pub fn span(trace: &str, span: &str, at_ms: Option<i64>) -> EventId {
     uuid(at_ms.and_then(|at| u64::try_from(at).ok()).unwrap_or(0), &["span", trace, span]).into()
 }
 
 fn uuid(millis: u64, parts: &[&str]) -> uuid::Uuid {
-    // The lengths keep ("a", "bc") and ("ab", "c") apart.
+    // The lengths distinguish ("a", "bc") from ("ab", "c").
     let text: Vec<String> = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
     let digest = Digest::of(text.concat().as_bytes());
     let mut random = [0; 10];

@@ -8,10 +8,9 @@ use serde_json::{Map, Value};
 /// Longest content member in bytes of JSON; a longer one is cut.
 const CONTENT_BYTES_MAX: usize = 64 * 1024;
 
-/// Longest word at the end of content that was cut which is left out.
+/// Maximum length of a last word that is dropped when content is cut.
 const LAST_WORD_BYTES_MAX: usize = 4 * 1024;
 
-/// Longest label in bytes.
 const LABEL_BYTES_MAX: usize = 64;
 
 /// The first of `names` that is present and not null.
@@ -24,9 +23,11 @@ pub fn text<'v>(members: &'v Map<String, Value>, names: &[&str]) -> Option<&'v s
     names.iter().find_map(|name| members.get(*name)?.as_str().filter(|text| !text.is_empty()))
 }
 
-/// A name of the tool's own, such as that of a hook, tool or model: at most 64 letters, digits and `_ - . :`, beginning with a letter.
+/// A name that the tool defines, such as the name of a hook, tool or model: a letter followed by letters, digits and `_ - . :`, at most
+/// 64 in total.
 ///
-/// Labels are sent at every level except `off`. The form keeps sentences, paths and values that were put into such a member out of them.
+/// Labels are sent at every level except `off`. The form excludes sentences, paths and values that a member may contain instead of a
+/// name.
 pub fn label(text: &str) -> Option<&str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
     let begins = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
@@ -57,7 +58,7 @@ pub fn number(value: &Value) -> Option<f64> {
     value.as_f64().filter(|number| number.is_finite() && *number >= 0.0)
 }
 
-/// A value as content, and whether it was cut. Text that is longer than the limit keeps its beginning; other values become text first.
+/// A value as content, and whether it was cut. Text that exceeds the limit is cut at its end; other values are converted to text first.
 pub fn content(value: &Value) -> (Value, bool) {
     let text = match value {
         Value::String(text) => Cow::Borrowed(text),
@@ -70,12 +71,12 @@ pub fn content(value: &Value) -> (Value, bool) {
     }
     let end = end_of_content(&text);
     let begin = text.get(..end).unwrap_or_default();
-    // A secret that is cut in two is not recognised any more: the last word is left out.
+    // A secret that is cut in two would not be recognised, so the last word is dropped.
     let word = begin.rfind(char::is_whitespace).filter(|space| end - space <= LAST_WORD_BYTES_MAX);
     (Value::String(begin.get(..word.unwrap_or(end)).unwrap_or_default().to_owned()), true)
 }
 
-/// Where a text ends that is short enough as JSON.
+/// The end of the longest start of a text that fits into the limit as JSON.
 fn end_of_content(text: &str) -> usize {
     let mut written = 0;
     let is_beyond = |character: char| {
@@ -89,7 +90,7 @@ fn end_of_content(text: &str) -> usize {
     text.find(is_beyond).unwrap_or(text.len())
 }
 
-/// JSON within a text, as GitHub Copilot and Cursor pass arguments; other values as they are.
+/// JSON within a text, as GitHub Copilot and Cursor pass arguments; other values unchanged.
 pub fn unpacked(value: &Value) -> Value {
     let parsed = value.as_str().filter(|text| text.trim_start().starts_with(['{', '[']));
     parsed.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(|| value.clone())

@@ -1,4 +1,4 @@
-//! The report of a payload, in the same terms for every tool, and the members that the tools have in common under different names.
+//! The report of a payload, in the same terms for every tool, and the members that the tools share under different names.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::members::{first, label, label_of, millis, number, text, unpacked};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub enum HookActivity {
-    /// A session began or was resumed.
+    /// A session started or was resumed.
     SessionStarted,
     /// A session ended.
     SessionEnded,
@@ -26,9 +26,9 @@ pub enum HookActivity {
     ToolFinished,
     /// The agent has changed a file.
     FileEdited,
-    /// The agent asked to be allowed something.
+    /// The agent requested a permission.
     PermissionRequested,
-    /// The agent was not allowed something.
+    /// The agent was denied a permission.
     PermissionDenied,
     /// An agent started another one.
     SubagentStarted,
@@ -68,7 +68,7 @@ pub struct HookObservation<'p> {
     pub folder: Option<Cow<'p, str>>,
     /// Time in epoch milliseconds.
     pub at_ms: Option<i64>,
-    /// Text that only a repetition of this event has too.
+    /// Text that is equal only for repetitions of this event.
     pub key: Option<String>,
     /// Name of the agent's tool.
     pub skill: Option<Cow<'p, str>>,
@@ -80,11 +80,11 @@ pub struct HookObservation<'p> {
     pub exit_status: Option<i64>,
     /// Whether a tool succeeded.
     pub succeeded: Option<bool>,
-    /// Tokens that the model read, and those that it wrote.
+    /// Numbers of tokens that the model read and wrote.
     pub tokens: (Option<u64>, Option<u64>),
     /// Content by its name in the payload of the event.
     pub content: Vec<(&'static str, Cow<'p, Value>)>,
-    /// A path, of which a digest is metadata.
+    /// A path; the event contains only its digest as metadata.
     pub file: Option<Cow<'p, str>>,
 }
 
@@ -100,7 +100,7 @@ const OUTPUT: [&str; 7] =
 const COMPLETION: [&str; 4] = ["last_assistant_message", "last-assistant-message", "prompt_response", "text"];
 const FILE: [&str; 6] = ["file_path", "filePath", "path", "notebook_path", "absolute_path", "file"];
 
-/// Members that say more about a hook, and are names of the tool's own.
+/// Members with further labels of a hook.
 const LABELS: [(&str, &[&str]); 9] = [
     ("source", &["source", "load_reason"]),
     ("reason", &["reason", "stop_reason", "stopReason", "status"]),
@@ -133,15 +133,15 @@ const EDITORS: [&str; 16] = [
     "Delete",
 ];
 
-/// The name of the hook: that of the payload, or the given one.
+/// The name of the hook: from the payload, or the given one.
 pub fn named<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Option<&'p str> {
     label_of(members, &["hook_event_name", "hookEventName", "hookName"]).or_else(|| hook.and_then(label))
 }
 
 impl<'p> HookObservation<'p> {
-    /// Reads the members that the tools have in common.
+    /// Reads the members that the tools share.
     pub fn common(hook: &'p str, activity: HookActivity, members: &'p Map<String, Value>) -> Self {
-        let mut seen = Self {
+        let mut observation = Self {
             activity: Some(activity),
             hook: Cow::Borrowed(hook),
             session: text(members, &SESSION).map(Cow::Borrowed),
@@ -152,11 +152,11 @@ impl<'p> HookObservation<'p> {
             ..Self::default()
         };
         for (name, names) in LABELS {
-            seen.labels.extend(label_of(members, names).map(|value| (name, Cow::Borrowed(value))));
+            observation.labels.extend(label_of(members, names).map(|value| (name, Cow::Borrowed(value))));
         }
-        seen.key = text(members, &CALL).map(str::to_owned).filter(|_| seen.is_of_a_tool());
-        seen.contents(members);
-        seen
+        observation.key = text(members, &CALL).map(str::to_owned).filter(|_| observation.is_of_a_tool());
+        observation.contents(members);
+        observation
     }
 
     /// Whether the hook is about the use of a tool.
@@ -200,7 +200,7 @@ impl<'p> HookObservation<'p> {
 
     fn input(&mut self, members: &'p Map<String, Value>) {
         let Some(input) = first(members, &INPUT) else {
-            // Cursor has a command, a file or edits beside the other members.
+            // Cursor has a command, a file or edits in addition to the other members.
             for name in ["command", "edits", "content"] {
                 self.content(if name == "command" { "input" } else { name }, members, &[name]);
             }
@@ -242,7 +242,7 @@ impl<'p> HookObservation<'p> {
         }
     }
 
-    /// Takes the exit status of a process for its success; without one, success is unknown.
+    /// Derives success from the exit status of a process; without one, success is unknown.
     pub fn ended(&mut self, status: Option<i64>) {
         self.exit_status = status;
         self.succeeded = status.map(|status| status == 0);

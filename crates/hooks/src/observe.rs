@@ -16,10 +16,10 @@ use crate::members::text;
 use crate::observation::{HookActivity, HookObservation, TURN, named};
 use crate::payload::Payload;
 
-/// Reads a payload; `None` if the hook reports nothing that is recorded.
+/// Reads a payload; `None` if the hook reports no recorded activity.
 pub fn observe<'p>(tool: Tool, hook: Option<&'p str>, payload: &'p Payload) -> Option<HookObservation<'p>> {
     let members = &payload.members;
-    let mut seen = match tool {
+    let mut observation = match tool {
         Tool::ClaudeCode => claude_code::observe(named(hook, members)?, members),
         Tool::Codex => codex::observe(hook, members),
         Tool::Cursor => cursor::observe(named(hook, members)?, members),
@@ -27,10 +27,12 @@ pub fn observe<'p>(tool: Tool, hook: Option<&'p str>, payload: &'p Payload) -> O
         Tool::GithubCopilot => github_copilot::observe(hook, members),
         Tool::Opencode => opencode::observe(hook, members),
     }?;
-    if seen.key.is_none() && (seen.at_ms.is_some() || text(members, &TURN).is_some() && is_once_a_turn(&seen)) {
-        seen.key = Some(digest(members));
+    if observation.key.is_none()
+        && (observation.at_ms.is_some() || text(members, &TURN).is_some() && is_once_a_turn(&observation))
+    {
+        observation.key = Some(digest(members));
     }
-    Some(seen)
+    Some(observation)
 }
 
 /// Whether a turn cannot have two of these with the same members.
@@ -38,7 +40,6 @@ fn is_once_a_turn(seen: &HookObservation<'_>) -> bool {
     matches!(seen.activity, Some(HookActivity::PromptSubmitted | HookActivity::Completed | HookActivity::Failed))
 }
 
-/// A digest of the whole payload.
 fn digest(members: &Map<String, Value>) -> String {
     let written = members.iter().map(|(name, value)| format!("{}:{value}\n", Value::from(name.as_str())));
     Digest::of(written.collect::<String>().as_bytes()).to_string()

@@ -1,7 +1,7 @@
 //! Exports of OpenTelemetry spans as draft events (`docs/otlp.md`).
 //!
-//! [`read`] finds the spans of an export that report the work of a model, a tool or an agent, and returns their events; other spans are counted.
-//! The events are those of hooks: [`HookEvent::at`] returns the part that a consent level permits.
+//! [`read`] finds the spans of an export that report the work of a model, a tool or an agent, and returns their events; other spans are
+//! counted. The events are the same as for hooks: [`HookEvent::at`] returns the part that a consent level permits.
 
 mod gen_ai;
 mod message;
@@ -38,7 +38,7 @@ pub enum SpanEncoding {
 /// Why a span was not recorded although it reports something that is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum SpanRejection {
-    /// No agent kind is known for it.
+    /// The span has no agent kind.
     #[error(
         "no agent kind: set service.name to claude-code, codex, cursor, gemini-cli, github-copilot or opencode, or start attache otlp with --agent"
     )]
@@ -49,7 +49,7 @@ pub enum SpanRejection {
     /// It is longer than [`SPAN_BYTES_MAX`].
     #[error("longer than 1 MiB: let the SDK record less content")]
     TooLong,
-    /// It is behind the first [`SPANS_MAX`].
+    /// It follows the first [`SPANS_MAX`].
     #[error("more than 10000 spans in one export: lower OTEL_BSP_MAX_EXPORT_BATCH_SIZE")]
     TooMany,
     /// The spool has no space.
@@ -88,11 +88,11 @@ impl fmt::Display for SpanRejections {
 /// The spans of one export.
 #[derive(Debug, Default)]
 pub struct SpanExport {
-    /// The events, with the agents on whose chains they belong.
+    /// The events, each with the agent of its chain.
     pub events: Vec<(Tool, HookEvent)>,
     /// All spans, recorded or not.
     pub spans: u64,
-    /// Spans that report nothing that is recorded.
+    /// Spans that report no recorded activity.
     pub ignored: u64,
     /// Spans that should have been recorded.
     pub rejections: SpanRejections,
@@ -109,7 +109,7 @@ pub enum MalformedExport {
     Json(#[from] serde_json::Error),
 }
 
-/// Reads an export. `agent` is the agent of spans whose resource does not name one of the tools.
+/// Reads an export. `agent` is used for spans with a resource that does not name one of the tools.
 pub fn read(
     body: &Bytes,
     encoding: SpanEncoding,
@@ -136,7 +136,7 @@ pub fn read(
     Ok(export)
 }
 
-/// The tool whose name a resource has.
+/// The tool that a resource names.
 fn service(resource: Option<ExportPart<'_>>) -> Result<Option<Tool>, MalformedExport> {
     let Some(resource) = resource.filter(|resource| resource.len() <= SPAN_BYTES_MAX) else { return Ok(None) };
     let attributes = resource.read::<ResourceMessage>()?.attributes;

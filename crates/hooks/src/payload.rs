@@ -1,11 +1,11 @@
-//! A payload as it was read: an object, of which the end may be missing.
+//! A parsed payload: an object, possibly cut at its end.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Longest payload that is read, in bytes. Of a longer one the members before the cut are used.
+/// Maximum number of bytes that are read. If a payload is longer, the members before the cut are used.
 pub const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 
 /// The members of a payload.
@@ -18,7 +18,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Reads an object up to its end, to the first mistake, or to [`PAYLOAD_BYTES_MAX`]. Anything else than an object has no members.
+    /// Reads an object up to its end, to the first syntax error, or to [`PAYLOAD_BYTES_MAX`]. Any other value has no members.
     pub fn read(bytes: &[u8]) -> Self {
         let is_long = bytes.len() > PAYLOAD_BYTES_MAX;
         let bytes = bytes.get(..PAYLOAD_BYTES_MAX).unwrap_or(bytes);
@@ -29,7 +29,7 @@ impl Payload {
     }
 }
 
-/// Collects members until the first mistake.
+/// Collects members until the first syntax error.
 struct Collect<'m>(&'m mut Map<String, Value>);
 
 impl<'de> DeserializeSeed<'de> for Collect<'_> {

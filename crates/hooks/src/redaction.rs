@@ -23,7 +23,7 @@ use view::View;
 #[derive(Debug)]
 pub struct Redactor {
     keywords: AhoCorasick,
-    /// What each keyword leads to.
+    /// The target of each keyword.
     leads: Vec<Lead>,
     rules: Vec<Rule>,
 }
@@ -41,7 +41,6 @@ pub enum RuleError {
 
 #[derive(Debug, Clone, Copy)]
 enum Lead {
-    /// Number of a rule.
     Rule(usize),
     Name,
     Url,
@@ -51,7 +50,7 @@ enum Lead {
 #[derive(Debug)]
 struct Finding {
     part: Range<usize>,
-    /// Number of the rule, or a number above for what has none: the lowest names a secret that several found.
+    /// Number of the rule, or a higher number for findings without one: of overlapping findings the lowest number names the secret.
     rank: usize,
     name: String,
 }
@@ -73,8 +72,10 @@ impl Redactor {
     pub fn redact(&self, members: &mut Map<String, Value>) -> bool {
         let view = View::of(members);
         let findings = merged(self.find(view.bytes()));
-        let cuts: Vec<_> =
-            findings.iter().flat_map(|found| view.cuts(&found.part, &format!("[redacted:{}]", found.name))).collect();
+        let cuts: Vec<_> = findings
+            .iter()
+            .flat_map(|finding| view.cuts(&finding.part, &format!("[redacted:{}]", finding.name)))
+            .collect();
         view::replace(members, &cuts);
         !cuts.is_empty()
     }
@@ -86,8 +87,8 @@ impl Redactor {
             match self.leads.get(keyword.pattern().as_usize()) {
                 Some(Lead::Rule(nth)) => match self.rules.get(*nth) {
                     Some(rule) if rule.is_command => {
-                        let found = rule.find_arguments(view, &keyword.range());
-                        findings.extend(found.into_iter().map(|part| Finding {
+                        let secrets = rule.find_arguments(view, &keyword.range());
+                        findings.extend(secrets.into_iter().map(|part| Finding {
                             part,
                             rank: *nth,
                             name: rule.name.clone(),
@@ -96,12 +97,12 @@ impl Redactor {
                     _ => tried.iter_mut().skip(*nth).take(1).for_each(|is_tried| *is_tried = true),
                 },
                 Some(Lead::Name) => {
-                    let found = names.at(keyword.start());
-                    findings.extend(found.map(|(part, name)| Finding { part, rank, name: name.to_owned() }));
+                    let secrets = names.at(keyword.start());
+                    findings.extend(secrets.map(|(part, name)| Finding { part, rank, name: name.to_owned() }));
                 }
                 Some(Lead::Url) => {
-                    let found = url::password(view, keyword.end());
-                    findings.extend(found.map(|part| Finding { part, rank, name: "basic-auth".to_owned() }));
+                    let secrets = url::password(view, keyword.end());
+                    findings.extend(secrets.map(|part| Finding { part, rank, name: "basic-auth".to_owned() }));
                 }
                 None => {}
             }
@@ -117,19 +118,19 @@ impl Redactor {
     }
 }
 
-/// Findings in the order of the text; of those that overlap, one.
+/// Merges overlapping findings; returns them in the order of the text.
 fn merged(mut findings: Vec<Finding>) -> Vec<Finding> {
-    findings.sort_by_key(|found| (found.part.start, found.part.end));
+    findings.sort_by_key(|finding| (finding.part.start, finding.part.end));
     let mut merged = Vec::<Finding>::with_capacity(findings.len());
-    for found in findings {
-        match merged.last_mut().filter(|last| found.part.start < last.part.end) {
+    for finding in findings {
+        match merged.last_mut().filter(|last| finding.part.start < last.part.end) {
             Some(last) => {
-                last.part.end = last.part.end.max(found.part.end);
-                if found.rank < last.rank {
-                    (last.rank, last.name) = (found.rank, found.name);
+                last.part.end = last.part.end.max(finding.part.end);
+                if finding.rank < last.rank {
+                    (last.rank, last.name) = (finding.rank, finding.name);
                 }
             }
-            None => merged.push(found),
+            None => merged.push(finding),
         }
     }
     merged
@@ -141,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// Built when the test runs, so that no scanner takes this file for a leak.
+    /// Built at run time, so that secret scanners do not report this file.
     fn secrets() -> Vec<(&'static str, String)> {
         let x = |count: usize| "x1Y2".chars().cycle().take(count).collect::<String>();
         let hex = |count: usize| "0a1b2c3d".chars().cycle().take(count).collect::<String>();

@@ -1,6 +1,6 @@
 //! An observation as an event of the registry (`docs/hooks.md`).
 //!
-//! Only types of the built-in registry are used: a server that does not have a type holds its events. The member `activity` says what happened.
+//! Only types of the built-in registry are used: a server without a type holds its events. The member `activity` says what happened.
 
 use domain::lane::Lane;
 use domain::tool::Tool;
@@ -40,7 +40,6 @@ pub fn event(tool: Tool, seen: &HookObservation<'_>, payload: &Payload, salt: &S
     event
 }
 
-/// Type and lane of an activity.
 fn kind(activity: HookActivity, seen: &HookObservation<'_>) -> (&'static str, Lane) {
     match activity {
         HookActivity::PromptSubmitted | HookActivity::Completed => ("llm.completed", Lane::Llm),
@@ -57,10 +56,10 @@ fn kind(activity: HookActivity, seen: &HookObservation<'_>) -> (&'static str, La
     }
 }
 
-/// The event type of a tool that works on a memory, such as those of `attache mcp`.
+/// The event type of a tool that works on a memory, such as the tools of `attache mcp`.
 fn memory_tool(skill: &str) -> Option<&'static str> {
-    // Agents put the name of the MCP server before that of the tool, each in its own way: `mcp__attache__add_memory`, `MCP:attache:add_memory`.
-    let is = |name: &&str| skill.strip_suffix(*name).is_some_and(|before| !before.ends_with(char::is_alphanumeric));
+    // Agents prefix the tool's name with the MCP server's, each in a different way: `mcp__attache__add_memory`, `MCP:attache:add_memory`.
+    let is = |name: &&str| skill.strip_suffix(*name).is_some_and(|prefix| !prefix.ends_with(char::is_alphanumeric));
     let of = |names: &[&str], event_type| names.iter().any(is).then_some(event_type);
     of(
         &["add_memory", "create_memory", "save_memory", "store_memory", "update_memory", "upsert_memory"],
@@ -75,7 +74,7 @@ fn metadata(activity: HookActivity, seen: &HookObservation<'_>, event_type: &str
     let mut members = Map::new();
     let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
     put("activity", json!(activity.as_str()));
-    // A name that is no label may contain anything.
+    // A name that is not a label may contain anything.
     put("hook", json!(label(&seen.hook).unwrap_or("unknown")));
     for (name, value) in &seen.labels {
         put(name, json!(value));
@@ -153,7 +152,6 @@ fn contents(event_type: &str, seen: &HookObservation<'_>) -> Vec<(&'static str, 
     contents
 }
 
-/// A text, or an array of texts.
 fn texts(value: &Value) -> Value {
     match value {
         Value::String(_) => value.clone(),
@@ -162,7 +160,7 @@ fn texts(value: &Value) -> Value {
     }
 }
 
-/// A text as it is, and any other value as JSON.
+/// A text unchanged, and any other value as JSON.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 const SALT: Salt = Salt(*b"salt of the test");
 
-/// A sentence: it is in no label.
+/// A sentence: it must not become a label.
 const SENTENCE: &str = "canary in a sentence";
-/// A path: it is in no label either.
+/// A path: it must not become a label.
 const PATH: &str = "/canary/in/a/path";
 /// A word, which could be a label.
 const WORD: &str = "canaryword";
 
-/// Members whose values are labels. They are sent at every level, so that a word in them is no leak.
+/// Members with labels. They are sent at every level, so a word in them is not a leak.
 const LABELS: [&str; 26] = [
     "hook_event_name",
     "hookEventName",

@@ -1,4 +1,4 @@
-//! Kept payloads of each tool and the events that they become, at both levels that record something.
+//! Stored payloads of each tool and their events, at both levels that record something.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
@@ -15,16 +15,16 @@ const SALT: Salt = Salt(*b"salt of the test");
 
 fn payloads() -> Vec<(Tool, PathBuf)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/payloads");
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for tool in Tool::ALL {
         for version in fs::read_dir(folder.join(tool.as_str())).unwrap() {
             let files = fs::read_dir(version.unwrap().path()).unwrap().map(|file| file.unwrap().path());
             let is_payload = |path: &PathBuf| !path.to_str().unwrap().ends_with(".events.json");
-            found.extend(files.filter(is_payload).map(|path| (tool, path)));
+            paths.extend(files.filter(is_payload).map(|path| (tool, path)));
         }
     }
-    found.sort();
-    found
+    paths.sort();
+    paths
 }
 
 fn drafts(tool: Tool, bytes: &[u8], level: ConsentLevel) -> Vec<Draft> {
@@ -42,11 +42,11 @@ fn each_payload_becomes_the_kept_events() {
             "metadata-only": drafts(tool, &bytes, ConsentLevel::MetadataOnly),
             "full": drafts(tool, &bytes, ConsentLevel::Full),
         });
-        let kept = path.with_extension("events.json");
+        let golden = path.with_extension("events.json");
         if is_update {
-            fs::write(&kept, serde_json::to_string_pretty(&events).unwrap() + "\n").unwrap();
+            fs::write(&golden, serde_json::to_string_pretty(&events).unwrap() + "\n").unwrap();
         }
-        let expected: Value = serde_json::from_slice(&fs::read(&kept).unwrap()).unwrap();
+        let expected: Value = serde_json::from_slice(&fs::read(&golden).unwrap()).unwrap();
         assert_eq!(events, expected, "{}", path.display());
         *count.entry(tool).or_default() += 1;
     }

@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 const SALT: Salt = Salt(*b"salt of the test");
 
-/// A sentence: it is in no label.
+/// A sentence: it must not become a label.
 const SENTENCE: &str = "canary in a sentence";
-/// A path: it is in no label either.
+/// A path: it must not become a label.
 const PATH: &str = "/canary/in/a/path";
 /// A word, which could be a label.
 const WORD: &str = "canaryword";
 
-/// Attributes whose values are labels, if they have the form of one.
+/// Attributes that become labels, if their values have the form of one.
 const LABELS: [&str; 11] = [
     "gen_ai.operation.name",
     "gen_ai.provider.name",
@@ -31,7 +31,7 @@ const LABELS: [&str; 11] = [
     "exception.type",
 ];
 
-/// Attributes that are content, numbers, or not known.
+/// Attributes that are content, numbers, or unknown.
 const OTHERS: [&str; 19] = [
     "gen_ai.conversation.id",
     "gen_ai.input.messages",
@@ -184,7 +184,7 @@ fn deep_nesting_is_malformed_and_no_overflow() {
     let span = format!(r#"{{"attributes":[{{"key":"gen_ai.prompt","value":{value}}}]}}"#);
     for span in [span, "[".repeat(depth)] {
         let body = format!(r#"{{"resourceSpans":[{{"scopeSpans":[{{"spans":[{span}]}}]}}]}}"#);
-        // One that is longer than a span may be is rejected without being decoded.
+        // An oversized span is rejected without being decoded.
         let export = read(body.into_bytes(), SpanEncoding::Json);
         assert!(export.is_err() || export.unwrap().rejections.total() == 1);
     }

@@ -1,5 +1,5 @@
-//! Secrets are removed from what agents and programs report, and what only looks like one is not: both are counted over a corpus
-//! (`redaction/secrets.tsv`, `redaction/harmless.tsv`), on the roads by which text becomes an event.
+//! Secrets are removed from the reports of agents and programs, and harmless lookalikes are not: both are counted over a corpus
+//! (`redaction/secrets.tsv`, `redaction/harmless.tsv`), for every route by which text becomes an event.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
@@ -20,13 +20,12 @@ use serde_json::{Map, Value, json};
 
 const SALT: Salt = Salt(*b"salt of the test");
 
-/// Seeds of the corpus: a rule that fits one value of a form by chance is noticed with another.
+/// Seeds of the corpus: several, so that a rule that matches one generated value by chance is detected.
 const SEEDS: [u64; 3] = [1, 2, 99];
 
-/// Ways of a text into an event.
+/// Number of routes by which text becomes an event.
 const ROADS: usize = 12;
 
-/// The event that contains the text, as road `nth` makes it.
 fn event(nth: usize, text: &str) -> Draft {
     let parsed = || {
         let value: Option<Value> = serde_json::from_str(text).ok();
@@ -111,7 +110,7 @@ fn texts(value: &Value) -> String {
     (0..3).fold(all, |text, _| text.replace("\\\\", "\\").replace("\\\"", "\"").replace("\\n", "\n"))
 }
 
-/// The payload of road `nth` without secrets, and whether there was one.
+/// The payload of route `nth` without secrets, and whether it contained one.
 fn redacted(redactor: &Redactor, nth: usize, text: &str) -> (Map<String, Value>, bool) {
     let mut payload = event(nth, text).payload;
     let written = texts(&Value::Object(payload.clone()));
@@ -122,7 +121,7 @@ fn redacted(redactor: &Redactor, nth: usize, text: &str) -> (Map<String, Value>,
     (payload, has_secrets)
 }
 
-/// The share of the samples with a fault, after each fault was printed.
+/// The share of samples with a fault; prints each fault.
 fn share(name: &str, samples: &[Sample], mut fault: impl FnMut(usize, &Sample) -> Option<String>) -> f64 {
     let mut count = 0_u32;
     for (nth, sample) in samples.iter().enumerate() {

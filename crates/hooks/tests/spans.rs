@@ -1,4 +1,4 @@
-//! Kept exports of OpenTelemetry spans and the events that they become, at both levels that record something.
+//! Stored exports of OpenTelemetry spans and their events, at both levels that record something.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
@@ -17,14 +17,14 @@ const SALT: Salt = Salt(*b"salt of the test");
 
 const ENCODINGS: [(SpanEncoding, &str); 2] = [(SpanEncoding::Json, "json"), (SpanEncoding::Protobuf, "pb")];
 
-/// The kept exports, without their endings.
+/// The stored exports, without their extensions.
 fn exports() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/spans");
     let sources = fs::read_dir(folder).unwrap().map(|source| source.unwrap().path()).filter(|path| path.is_dir());
     let files = sources.flat_map(|source| fs::read_dir(source).unwrap().map(|file| file.unwrap().path()));
-    let mut found: Vec<PathBuf> = files.filter_map(|path| Some(path.to_str()?.strip_suffix(".pb")?.into())).collect();
-    found.sort();
-    found
+    let mut paths: Vec<PathBuf> = files.filter_map(|path| Some(path.to_str()?.strip_suffix(".pb")?.into())).collect();
+    paths.sort();
+    paths
 }
 
 fn read(path: &Path, encoding: SpanEncoding, ending: &str) -> SpanExport {
@@ -66,16 +66,16 @@ fn each_export_becomes_the_kept_events_in_both_encodings() {
                 let permitted = events.iter().filter_map(|(tool, event)| Some((*tool, event.clone().at(level)?)));
                 permitted.map(|(tool, draft)| json!({ "agent": tool, "event": draft })).collect()
             };
-            let found = json!({
+            let actual = json!({
                 "spans": spans, "ignored": ignored, "rejected": rejections.total(),
                 "metadata-only": at(ConsentLevel::MetadataOnly), "full": at(ConsentLevel::Full),
             });
-            let kept = path.with_added_extension("events.json");
+            let golden = path.with_added_extension("events.json");
             if is_update {
-                fs::write(&kept, serde_json::to_string_pretty(&found).unwrap() + "\n").unwrap();
+                fs::write(&golden, serde_json::to_string_pretty(&actual).unwrap() + "\n").unwrap();
             }
-            let expected: Value = serde_json::from_slice(&fs::read(&kept).unwrap()).unwrap();
-            assert_eq!(found, expected, "{} {ending}", path.display());
+            let expected: Value = serde_json::from_slice(&fs::read(&golden).unwrap()).unwrap();
+            assert_eq!(actual, expected, "{} {ending}", path.display());
         }
     }
 }
@@ -85,7 +85,7 @@ fn each_export_becomes_the_kept_events_in_both_encodings() {
 fn the_built_in_registry_accepts_every_event() {
     let described = Registry::built_in().unwrap().describe();
     let types = described["event_types"].as_array().unwrap();
-    let mut seen = BTreeSet::new();
+    let mut event_types = BTreeSet::new();
     for path in exports() {
         for (_, event) in read(&path, SpanEncoding::Protobuf, "pb").events {
             for level in [ConsentLevel::MetadataOnly, ConsentLevel::Full] {
@@ -97,12 +97,12 @@ fn the_built_in_registry_accepts_every_event() {
                 assert!(draft.consent_level == ConsentLevel::Full || !content_fields.iter().any(has_content));
                 let schema = jsonschema::validator_for(&kind["payload_schema"]).unwrap();
                 assert!(schema.is_valid(&Value::Object(draft.payload.clone())), "{draft:?}");
-                seen.insert(draft.event_type);
+                event_types.insert(draft.event_type);
             }
         }
     }
-    let seen: Vec<&str> = seen.iter().map(String::as_str).collect();
-    assert_eq!(seen, ["llm.completed", "llm.failed", "memory.recalled", "memory.stored", "skill.invoked"]);
+    let event_types: Vec<&str> = event_types.iter().map(String::as_str).collect();
+    assert_eq!(event_types, ["llm.completed", "llm.failed", "memory.recalled", "memory.stored", "skill.invoked"]);
 }
 
 #[test]

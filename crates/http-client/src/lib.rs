@@ -1,13 +1,13 @@
-//! HTTP clients with TLS. They trust the certificate authorities of the machine. On a machine without any, such as a minimal container,
-//! they trust Mozilla's, which are built in.
+//! HTTP clients with TLS. They trust the certificate authorities of the system, or, on a system without any such as a minimal
+//! container, the built-in Mozilla list.
 
 use std::sync::OnceLock;
 
 use reqwest::{Certificate, ClientBuilder};
 
-/// Builds a client whose TLS is that of this process. Every client of this server is built by it.
+/// Builds a client with the TLS provider of this process. Every client of this server uses this builder.
 pub fn builder() -> ClientBuilder {
-    // Fails if the process already has a provider, which then is used.
+    // Fails if the process already has a provider, which is then used.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = reqwest::Client::builder();
     match built_in() {
@@ -27,7 +27,7 @@ fn built_in() -> &'static [Certificate] {
             "this machine has no CA certificates, so the built-in ones of Mozilla are used. They are as old as this program: install the \
              package ca-certificates, or set SSL_CERT_FILE"
         );
-        // The list consists of valid certificates, so none is left out.
+        // The list contains only valid certificates, so `filter_map` drops none.
         webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().filter_map(|root| Certificate::from_der(root).ok()).collect()
     })
 }

@@ -89,7 +89,7 @@ fn main() {
     }
 }
 
-/// The folder of the pages; by default beside the repository.
+/// The folder of the pages; by default next to the repository.
 fn data() -> PathBuf {
     std::env::var_os("ATTACHE_TEST_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from)
 }
@@ -142,9 +142,9 @@ fn text(markdown: &str) -> String {
     let mut out = String::with_capacity(markdown.len());
     let mut rest = markdown;
     while let Some(start) = rest.find(']') {
-        let before = &rest[..start];
-        let image = before.rfind("![").filter(|open| !before[open + 2..].contains('['));
-        out.push_str(&before[..image.unwrap_or(start)]);
+        let prefix = &rest[..start];
+        let image = prefix.rfind("![").filter(|open| !prefix[open + 2..].contains('['));
+        out.push_str(&prefix[..image.unwrap_or(start)]);
         rest = &rest[start + 1..];
         if let Some(address) = rest.strip_prefix('(') {
             let end =
@@ -164,9 +164,9 @@ fn words(text: &str) -> Vec<String> {
 fn score(pages: &[Page], method: Method) -> Scores {
     let mut scores = Scores::default();
     for page in pages {
-        let begun = Instant::now();
+        let start = Instant::now();
         let (title, words) = method(&page.source);
-        scores.took += begun.elapsed();
+        scores.took += start.elapsed();
         let common = common(&words, &page.words) as f64;
         let share = |of: usize| if of == 0 { 0.0 } else { common / of as f64 };
         let (precision, recall) = (share(words.len()), share(page.words.len()));

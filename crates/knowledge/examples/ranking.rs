@@ -117,7 +117,7 @@ async fn run(
         let scope = MemoryScope::Account(account.clone());
         let query = SearchQuery { text: text.clone(), limit: DEPTH, threshold: 0.0, scope };
         let answer = search.search(&query).await.unwrap();
-        ranked.push(answer.found.iter().map(|found| names[&found.memory.id.to_string()].clone()).collect());
+        ranked.push(answer.found.iter().map(|hit| names[&hit.memory.id.to_string()].clone()).collect());
     }
     ranked
 }

@@ -1,7 +1,7 @@
 //! Splits Markdown into chunks that can be ranked and displayed on their own.
 //!
 //! Chunks end at boundaries of the text where possible: before a heading rather than within a section, after a sentence
-//! rather than within it. Consecutive chunks overlap, so that a cut sentence is complete in one of them.
+//! rather than within it. Consecutive chunks overlap, so that one of the two contains a cut sentence completely.
 
 use std::borrow::Cow;
 
@@ -41,7 +41,7 @@ impl ChunkSettings {
 
 /// The text has more chunks than one item may have: `too_large`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("its text has more than {0} passages")]
+#[error("its text has more than {0} chunks")]
 pub struct TooManyChunks(pub usize);
 
 /// Bytes that are split at once. The splitter looks back and ahead within its input, so bounded input keeps the work
@@ -74,11 +74,11 @@ fn with_few_empty_lines(text: &str) -> Cow<'_, str> {
         return with_few_empty_lines(&text.replace("\r\n", "\n").replace('\r', "\n")).into_owned().into();
     }
     let mut empty = 0;
-    let mut kept = |line: &&str| {
+    let mut is_kept = |line: &&str| {
         empty = if line.trim().is_empty() { empty + 1 } else { 0 };
         empty <= EMPTY_LINES_MAX
     };
-    let lines: Vec<&str> = text.split_inclusive('\n').filter(&mut kept).collect();
+    let lines: Vec<&str> = text.split_inclusive('\n').filter(&mut is_kept).collect();
     if lines.iter().map(|line| line.len()).sum::<usize>() == text.len() { text.into() } else { lines.concat().into() }
 }
 
@@ -101,9 +101,9 @@ fn border(text: &str) -> usize {
     // A boundary in the first half could leave a stretch of a few words.
     let late = window.len() / 2;
     let ends = [("\n# ", 1), ("\n## ", 1), ("\n### ", 1), ("\n\n", 2), ("\n", 1), (" ", 1)];
-    let found =
+    let boundary =
         ends.into_iter().find_map(|(mark, length)| window.rfind(mark).filter(|at| *at > late).map(|at| at + length));
-    found.unwrap_or(window.len())
+    boundary.unwrap_or(window.len())
 }
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn passages_end_where_sections_do() {
+    fn chunks_end_where_sections_do() {
         let section = |name: &str| format!("## {name}\n\n{}", "Some words about it. ".repeat(30));
         let text = [section("Hulls"), section("Sails"), section("Oars")].join("\n\n");
         let cut = cut(&text, &ChunkSettings::default());
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_more_passages_than_one_may_is_refused() {
+    fn what_has_more_chunks_than_one_may_is_refused() {
         let settings = ChunkSettings { chunks_max: 3, ..small() };
         assert_eq!(chunks(&"word ".repeat(200), &settings), Err(TooManyChunks(3)));
         assert_eq!(chunks("word", &settings).unwrap().len(), 1);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn every_knob_has_its_bounds() {
+    fn every_setting_has_its_bounds() {
         assert_eq!(ChunkSettings::default().problems(), []);
         let wrong = ChunkSettings { chars_max: 1, overlap_chars: 1, chunks_max: 0 };
         assert_eq!(wrong.problems().len(), 3);
@@ -211,13 +211,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_word_is_in_some_passage_and_they_are_in_order(
+        fn every_word_is_in_some_chunk_and_they_are_in_order(
             text in "((# |## |- |1. |> |`|```\n|\n|\n\n|\\*\\*|\\[|\\]\\(x\\)|\\| )?[a-zäß]{1,12}[ ,\n]){0,150}",
         ) {
             let cut = cut(&text, &small());
-            let kept: HashSet<&str> = cut.iter().flat_map(|chunk| words(chunk)).collect();
+            let chunk_words: HashSet<&str> = cut.iter().flat_map(|chunk| words(chunk)).collect();
             for word in words(&text) {
-                prop_assert!(kept.contains(word), "{word} of {text:?} is not in {cut:?}");
+                prop_assert!(chunk_words.contains(word), "{word} of {text:?} is not in {cut:?}");
             }
             let text = with_few_empty_lines(&text);
             let mut from = 0;

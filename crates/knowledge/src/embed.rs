@@ -1,4 +1,5 @@
-//! Turns text into embeddings: vectors whose angles measure semantic similarity (`docs/decisions/0023-vectors.md`).
+//! Turns text into embeddings: vectors with angles that measure semantic similarity
+//! (`docs/decisions/0023-vectors.md`).
 //!
 //! Providers are the bundled model, an OpenAI-compatible endpoint, or none. Every vector has length 1 and belongs to a
 //! [`ModelId`]; vectors of different models are not comparable.

@@ -5,7 +5,7 @@
 //!    plain text, Markdown, JSON and XML.
 //! 3. [`worker`] extracts pages and PDFs in a separate process, because their parsers can loop, exhaust memory or
 //!    overflow the stack on malicious files. The process first enters its [`sandbox`]. Servers call [`Extractor`],
-//!    whose places accounts share fairly. [`extract`] is the entry point inside the process.
+//!    which shares its places fairly among accounts. [`extract`] is the entry point inside the process.
 
 mod charset;
 mod error;

@@ -1,4 +1,4 @@
-//! Tasks that wait for places which accounts share (`docs/decisions/0034-fair-shares.md`). [`domain::fair`] decides who is next.
+//! Tasks that wait for places shared fairly by accounts (`docs/decisions/0034-fair-shares.md`). [`domain::fair`] decides who is next.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ struct Shared {
     slow_after: Duration,
     /// Duration after which a turn ends if others wait.
     turn: Duration,
-    /// Whether a waiter lacks nothing but a free place; set with the state locked.
+    /// Whether a waiter lacks only a free place; set with the state locked.
     contended: watch::Sender<bool>,
 }
 
@@ -49,13 +49,13 @@ struct Waiting<'a> {
 }
 
 impl FairPlaces {
-    /// Places whose turns end when their holders drop them.
+    /// Places that are held until they are dropped.
     pub fn new(limits: FairLimits) -> Self {
         Self::timed(limits, Duration::MAX, Duration::MAX)
     }
 
-    /// Places with a lane for accounts whose last turn took longer than `slow_after`, and with turns that are [overdue](FairPlace::overdue)
-    /// after `turn`.
+    /// Places with a lane for accounts after a turn longer than `slow_after`, and with turns that are [overdue](FairPlace::overdue) after
+    /// `turn`.
     pub fn timed(limits: FairLimits, slow_after: Duration, turn: Duration) -> Self {
         let state = Mutex::new(Sharing { queue: FairQueue::new(limits), slow: SlowTurns::default() });
         Self(Arc::new(Shared { state, slow_after, turn, contended: watch::Sender::new(false) }))
@@ -81,12 +81,12 @@ impl FairPlaces {
         place.map_err(|_| FairRefusal::All)
     }
 
-    /// Whether there are neither turns nor waiters.
+    /// Whether there are no turns and no waiters.
     pub fn is_idle(&self) -> bool {
         self.lock().queue.is_idle()
     }
 
-    /// Gives free places to waiters.
+    /// Assigns free places to waiters.
     fn hand_out(&self) {
         loop {
             let turn = {
@@ -104,7 +104,7 @@ impl FairPlaces {
                 begun: Instant::now(),
             };
             if let Err(unwanted) = turn.waiter.send(place) {
-                // Given back here: its drop would hand out recursively.
+                // Released here: its drop would call this function recursively.
                 unwanted.give_back(&mut self.lock());
             }
         }
@@ -112,7 +112,7 @@ impl FairPlaces {
 
     fn announce(&self, state: &Sharing) {
         let contended = state.queue.is_contended();
-        self.0.contended.send_if_modified(|before| std::mem::replace(before, contended) != contended);
+        self.0.contended.send_if_modified(|current| std::mem::replace(current, contended) != contended);
     }
 
     fn lock(&self) -> MutexGuard<'_, Sharing> {
@@ -122,8 +122,8 @@ impl FairPlaces {
 }
 
 impl FairPlace {
-    /// Returns when the turn ends: its time has passed, and a waiter lacks a place. Each waiter ends one of these turns. The place is the waiter's
-    /// then, and its holder has to stop.
+    /// Returns when the turn ends: its time has passed, and a waiter lacks a place. Each waiter ends one of these turns. The waiter then
+    /// gets the place, and the holder has to stop.
     #[boxed]
     pub async fn overdue(&self) {
         let Some(end) = self.begun.checked_add(self.places.0.turn) else { return std::future::pending().await };
@@ -141,7 +141,7 @@ impl FairPlace {
         }
     }
 
-    /// Frees the place, if that was not done before.
+    /// Frees the place, unless it was freed before.
     fn give_back(&self, state: &mut Sharing) {
         if self.is_given_back.swap(true, Ordering::Relaxed) {
             return;
@@ -282,10 +282,10 @@ mod tests {
         drop(place);
         next.await.unwrap();
         let place = places.acquire(&account("long")).await.unwrap();
-        let begun = Instant::now();
+        let start = Instant::now();
         let next = waits(&places, "next", &order).await;
         place.overdue().await;
-        assert_eq!(begun.elapsed(), SECOND);
+        assert_eq!(start.elapsed(), SECOND);
         drop(place);
         next.await.unwrap();
     }

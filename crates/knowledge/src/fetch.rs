@@ -7,12 +7,11 @@
 //!    itself.
 //! 2. `robots` checks the rules of the site.
 //! 3. `pace` waits for the host: one request at a time, with a delay in between.
-//! 4. The request takes one of the places that accounts share fairly: an account has some of them, and accounts whose last request was slow
-//!    have a part of them together.
+//! 4. The request takes a place, which accounts share fairly: a maximum per account, and a lane for accounts with a slow last request.
 //! 5. `exchange` sends the request; `body` limits the decompressed size. Transient failures are retried.
 //! 6. `redirect` decides whether to follow a redirect.
 //!
-//! All waiting except for turns is limited by one `budget`. Dropping the future releases all resources.
+//! One `budget` limits all waiting except for turns. Dropping the future releases all resources.
 
 pub mod address;
 mod body;
@@ -62,8 +61,8 @@ pub struct Fetcher {
     rules: Arc<AddressRules>,
     robots: Robots,
     pace: Pace,
-    /// Requests of an account that wait for a host or a place, or are under way: the others wait for these. So a request that keeps its host
-    /// waiting is soon next at the places.
+    /// Limits the requests of an account that wait for a host or a place, or are in progress; further requests wait here. So a request that
+    /// keeps its host waiting is soon next for a place.
     begun: FairPlaces,
     /// Limits the concurrent requests.
     places: FairPlaces,
@@ -77,7 +76,7 @@ pub struct FetcherDependencies {
     pub base_url: String,
     /// Resolves names. The fetcher checks the resulting addresses.
     pub resolver: Arc<dyn Resolve>,
-    /// Trusted certificates in addition to those of the system.
+    /// Trusted certificates in addition to the system's.
     pub roots: Vec<Certificate>,
     /// Compared with dates in `Retry-After`.
     pub clock: Clock,
@@ -201,8 +200,8 @@ impl Fetcher {
         if self.rules.allow_literal(url) { Ok(()) } else { Err(FetchError::BlockedAddress) }
     }
 
-    /// Checks `robots.txt`, and returns the site's crawl delay. A site that does not answer is asked once for all who wait, and takes no turn
-    /// of the others.
+    /// Checks `robots.txt`, and returns the site's crawl delay. Concurrent callers share one request to a slow site, and it takes no turns
+    /// of other callers.
     async fn ask_robots(&self, account: &UserAccountId, page: &WebUrl) -> Result<Duration, FetchError> {
         if self.settings.robots == RobotsRule::Ignore {
             return Ok(Duration::ZERO);

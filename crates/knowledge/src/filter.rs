@@ -131,8 +131,8 @@ impl LanguageModel {
         let body = prompt::request(&self.settings, wanted, candidate);
         // Waiting for a permit is not part of the model's timeout. The semaphore is never closed.
         let _permit = self.permits.acquire().await;
-        let asked = tokio::time::timeout(self.settings.timeout, self.ask(&body)).await;
-        let answer = asked.unwrap_or(Err(ModelFailure::Timeout))?;
+        let response = tokio::time::timeout(self.settings.timeout, self.ask(&body)).await;
+        let answer = response.unwrap_or(Err(ModelFailure::Timeout))?;
         answer::verdict(&answer, &wanted.categories).ok_or(ModelFailure::Garbage)
     }
 

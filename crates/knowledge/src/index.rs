@@ -4,12 +4,12 @@
 //! immediately, and any number of processes can share a database. The least recently searched accounts are evicted when
 //! memory runs short, and read again by their next search.
 
+pub mod account;
 pub mod database;
 pub mod flat;
 mod rows;
 mod scan;
 mod settings;
-pub mod shelf;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,18 +17,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
-use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
+use store::chunk::{AccountStatistics, ChunkId, ChunkLimits};
 use store::{Store, StoreError};
 use tokio::sync::RwLock;
 
 use crate::blocking;
 use async_recursion::async_recursion as boxed;
 
+use self::account::AccountIndex;
 use self::database::{Database, PrepareError, Upkeep, best};
 pub use self::settings::Settings;
-use self::shelf::AccountIndex;
 
-/// Accounts in memory, however few vectors each has.
+/// Maximum number of accounts in memory, regardless of their vectors.
 const SLOTS_MAX: usize = 65_536;
 
 /// Finds the nearest vectors. Clones share the state.
@@ -36,7 +36,7 @@ const SLOTS_MAX: usize = 65_536;
 pub struct Index {
     store: Store,
     settings: Arc<Settings>,
-    shelves: Arc<Mutex<HashMap<i64, Arc<AccountSlot>>>>,
+    account_indexes: Arc<Mutex<HashMap<i64, Arc<AccountSlot>>>>,
     /// Counts the searches, for the eviction of the least recently searched account.
     clock: Arc<AtomicU64>,
     database: Arc<Database>,
@@ -54,7 +54,7 @@ impl Index {
     pub fn new(store: Store, settings: Settings) -> Self {
         let settings = Arc::new(settings);
         let database = Arc::new(Database::new(store.clone(), Arc::clone(&settings)));
-        Self { store, settings, shelves: Arc::default(), clock: Arc::default(), database }
+        Self { store, settings, account_indexes: Arc::default(), clock: Arc::default(), database }
     }
 
     /// Moves the comparison of vectors to the database, if it can and the settings allow it. Called once, at the start.
@@ -94,18 +94,20 @@ impl Index {
     pub async fn nearest(
         &self,
         store: &Store,
-        shelves: &[AccountStatistics],
+        account_indexes: &[AccountStatistics],
         model: &ModelId,
         query: Arc<[f32]>,
         spaces: Option<Arc<[SpaceId]>>,
         wanted: ChunkLimits,
     ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
         if self.database.compares(model) {
-            return self.database.nearest(store, shelves, model, &query, spaces.as_deref(), wanted).await;
+            return self.database.nearest(store, account_indexes, model, &query, spaces.as_deref(), wanted).await;
         }
         let mut near = Vec::new();
-        for shelf in shelves {
-            near.extend(self.nearest_in_memory(shelf, model, Arc::clone(&query), spaces.clone(), wanted).await?);
+        for account_index in account_indexes {
+            near.extend(
+                self.nearest_in_memory(account_index, model, Arc::clone(&query), spaces.clone(), wanted).await?,
+            );
         }
         Ok(best(near, wanted.chunks_max))
     }
@@ -121,13 +123,13 @@ impl Index {
         self.catch_up(on, model).await?;
         let (settings, index) = (Arc::clone(&self.settings), Arc::clone(&self.slot(on.number).index));
         let index = index.read_owned().await;
-        let found = blocking::compute(move || {
-            // Evicted in the meantime, or replaced by an index of another model: no candidates, and the lexical leg
+        let search = blocking::compute(move || {
+            // Evicted in the meantime, or replaced by an index of another model: no candidates, and the lexical search
             // remains.
             let index = index.as_ref().filter(|index| usize::from(index.model().dimensions) == query.len());
             index.map_or_else(Vec::new, |index| index.nearest(&query, wanted, spaces.as_deref(), &settings))
         });
-        Ok(found.await)
+        Ok(search.await)
     }
 
     /// Applies the commits of an account up to `on.changes`, unless the database compares.
@@ -143,72 +145,73 @@ impl Index {
         if current(&*slot.index.read().await) {
             return Ok(());
         }
-        let mut kept = slot.index.write().await;
-        let index = match &mut *kept {
+        let mut guard = slot.index.write().await;
+        let index = match &mut *guard {
             Some(index) if index.model() == model => index,
             other => other.insert(AccountIndex::new(model)),
         };
         while index.upto() < on.changes {
             let page = self.settings.page_memories;
-            let changes = self.store.shelf_changes(on.number, index.upto(), model, page).await?;
+            let changes = self.store.account_index_changes(on.number, index.upto(), model, page).await?;
             index.apply(&changes)?;
         }
         slot.bytes.store(index.bytes(), Ordering::Relaxed);
-        drop(kept);
+        drop(guard);
         self.make_room(on.number);
         Ok(())
     }
 
     /// Memory of all accounts' vectors, in bytes.
     pub fn bytes(&self) -> usize {
-        let shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        shelves.values().map(|slot| slot.bytes.load(Ordering::Relaxed)).sum()
+        let account_indexes = self.account_indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        account_indexes.values().map(|slot| slot.bytes.load(Ordering::Relaxed)).sum()
     }
 
     /// Number of accounts in memory.
-    pub fn shelves(&self) -> usize {
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner).len()
+    pub fn account_indexes(&self) -> usize {
+        self.account_indexes.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     fn forget_all(&self) {
-        self.shelves.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.account_indexes.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn slot(&self, number: i64) -> Arc<AccountSlot> {
-        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        if shelves.len() >= SLOTS_MAX && !shelves.contains_key(&number) {
-            forget_half(&mut shelves);
+        let mut account_indexes = self.account_indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        if account_indexes.len() >= SLOTS_MAX && !account_indexes.contains_key(&number) {
+            forget_half(&mut account_indexes);
         }
-        let slot = Arc::clone(shelves.entry(number).or_default());
+        let slot = Arc::clone(account_indexes.entry(number).or_default());
         slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         slot
     }
 
     /// Evicts the least recently searched accounts until the others fit.
     fn make_room(&self, keep: i64) {
-        let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut bytes: usize = shelves.values().map(|slot| slot.bytes.load(Ordering::Relaxed)).sum();
+        let mut account_indexes = self.account_indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes: usize = account_indexes.values().map(|slot| slot.bytes.load(Ordering::Relaxed)).sum();
         while bytes > self.settings.bytes_max {
-            let oldest = shelves.iter().filter(|(number, _)| **number != keep);
+            let oldest = account_indexes.iter().filter(|(number, _)| **number != keep);
             let Some(number) =
                 oldest.min_by_key(|(_, slot)| slot.used.load(Ordering::Relaxed)).map(|(number, _)| *number)
             else {
                 return;
             };
-            if let Some(slot) = shelves.remove(&number) {
+            if let Some(slot) = account_indexes.remove(&number) {
                 bytes -= slot.bytes.load(Ordering::Relaxed);
             }
         }
     }
 }
 
-/// Forgets the half of the accounts that was searched least recently: one by one, each would look at all others.
-fn forget_half(shelves: &mut HashMap<i64, Arc<AccountSlot>>) {
-    let mut used: Vec<u64> = shelves.values().map(|slot| slot.used.load(Ordering::Relaxed)).collect();
+/// Forgets the less recently searched half of the accounts at once: a search for each single victim would read all
+/// accounts.
+fn forget_half(account_indexes: &mut HashMap<i64, Arc<AccountSlot>>) {
+    let mut used: Vec<u64> = account_indexes.values().map(|slot| slot.used.load(Ordering::Relaxed)).collect();
     let middle = used.len() / 2;
     let (_, median, _) = used.select_nth_unstable(middle);
     let median = *median;
-    shelves.retain(|_, slot| slot.used.load(Ordering::Relaxed) >= median);
+    account_indexes.retain(|_, slot| slot.used.load(Ordering::Relaxed) >= median);
 }
 
 #[cfg(test)]
@@ -227,12 +230,12 @@ mod tests {
         for number in 1..i64::try_from(SLOTS_MAX).unwrap() {
             index.slot(number);
         }
-        assert_eq!(index.shelves(), SLOTS_MAX);
+        assert_eq!(index.account_indexes(), SLOTS_MAX);
         // Searched again: the newest of all.
         assert_eq!(index.slot(0).bytes.load(Ordering::Relaxed), 1);
-        assert_eq!(index.shelves(), SLOTS_MAX);
+        assert_eq!(index.account_indexes(), SLOTS_MAX);
         index.slot(-1);
-        assert_eq!(index.shelves(), SLOTS_MAX / 2 + 1);
+        assert_eq!(index.account_indexes(), SLOTS_MAX / 2 + 1);
         assert_eq!(index.slot(0).bytes.load(Ordering::Relaxed), 1, "the one that was searched again is kept");
     }
 }

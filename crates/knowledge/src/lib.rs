@@ -14,7 +14,8 @@
 //! | [`backfill`] | embeds chunks without a vector |
 //! | [`index`] | finds the nearest vectors |
 //! | [`search`] | finds chunks by meaning and by words |
-//! | [`fair`] | places that accounts share, such as those of requests and extractions |
+//! | [`fair`]
+//! places that accounts share, such as requests and extractions |
 
 pub mod backfill;
 mod blocking;

@@ -82,7 +82,7 @@ pub struct MemoryDraft {
     /// Key by which duplicates are found.
     pub dedupe: Digest,
     /// Chunks with their vectors; `None` where embedding failed.
-    pub passages: Vec<(String, Option<Vec<f32>>)>,
+    pub chunks: Vec<(String, Option<Vec<f32>>)>,
     /// Model of the vectors.
     pub model: Option<ModelId>,
     /// URL as the client wrote it.
@@ -158,7 +158,7 @@ impl MemoryDraft {
 
     /// The chunks as rows.
     pub fn chunks(&self) -> Vec<ChunkPut<'_>> {
-        self.passages.iter().map(|(content, vector)| ChunkPut { content, vector: vector.as_deref() }).collect()
+        self.chunks.iter().map(|(content, vector)| ChunkPut { content, vector: vector.as_deref() }).collect()
     }
 
     fn as_put<'a>(
@@ -249,7 +249,7 @@ impl Pipeline {
         };
         match self.prepare_text(text).await {
             Ok(mut draft) => {
-                // A title of an export is kept as it is, also if it has blanks that an added one would lose.
+                // A title of an export is kept unchanged, even with blanks that an added title would lose.
                 let is_title = (1..=TITLE_CHARS_MAX).contains(&memory.title.chars().count());
                 if is_title && !memory.title.chars().any(char::is_control) {
                     draft.title.clone_from(&memory.title);
@@ -308,7 +308,7 @@ impl Pipeline {
             },
         };
         let (texts, content) = self.cut(raw.content).await?;
-        let (model, passages) = if texts.len() > EMBEDDED_AT_ONCE {
+        let (model, chunks) = if texts.len() > EMBEDDED_AT_ONCE {
             (None, texts.into_iter().map(|text| (text, None)).collect())
         } else {
             self.embed(&raw.title, texts).await
@@ -321,7 +321,7 @@ impl Pipeline {
             url: raw.url,
             content,
             dedupe: raw.dedupe,
-            passages,
+            chunks,
             model,
             verdict: None,
         })
@@ -359,14 +359,14 @@ impl Pipeline {
                 return Prepared::NotStored(ItemOutcome::error(item, fault, message));
             }
         };
-        let (model, passages) = self.embed(&raw.title, texts).await;
+        let (model, chunks) = self.embed(&raw.title, texts).await;
         Prepared::Memory(Box::new(MemoryDraft {
             kind: raw.kind,
             title: raw.title,
             url: raw.url,
             content,
             dedupe: raw.dedupe,
-            passages,
+            chunks,
             model,
             given_url: item.url().map(str::to_owned),
             given_title: item.title().map(str::to_owned),
@@ -383,7 +383,7 @@ impl Pipeline {
             Ok(vectors) => (Some(model.clone()), texts.into_iter().zip(vectors.into_iter().map(Some)).collect()),
             Err(error) => {
                 if !matches!(error, EmbedError::Off) {
-                    tracing::warn!(error = domain::reasons(&error), "passages are kept without vectors for now");
+                    tracing::warn!(error = domain::reasons(&error), "chunks are kept without vectors for now");
                 }
                 (None, without(texts))
             }

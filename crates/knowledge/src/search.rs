@@ -1,14 +1,14 @@
 //! Search, semantic and lexical (`docs/decisions/0022-search.md`).
 //!
-//! 1. The store returns the accounts to search, with their statistics.
-//! 2. Two legs run concurrently: `lexical` proposes chunks by words, `meaning` by the vector of the query
+//! 1. The store returns the accounts to search and their statistics.
+//! 2. Two searches run concurrently: `lexical` proposes chunks by words, `meaning` by the vector of the query
 //!    ([`crate::index`]).
-//! 3. The store reads the candidates within the caller's scope. A leg with candidates from too few documents is queried
+//! 3. The store reads the candidates within the caller's scope. A search with candidates from too few documents is queried
 //!    again with a limit per document, so that a long document cannot crowd out the others (`crowd`).
 //! 4. `score` computes one absolute similarity per candidate: by words and vector, and by its nearness to the best one.
 //! 5. Chunks are grouped by document; documents below the threshold are dropped, and the best are returned.
 //!
-//! If the model fails, the lexical leg answers alone.
+//! If the model fails, the result is from the lexical search only.
 
 mod context;
 mod counts;
@@ -26,15 +26,15 @@ use std::sync::Arc;
 
 use domain::ids::MemoryId;
 use domain::language::LanguageSet;
+use store::chunk::AccountStatistics;
 use store::memory::Memory;
-use store::passage::AccountStatistics;
 use store::{Store, StoreError};
 
 use self::context::SearchContext;
 use self::counts::StemCountCache;
 pub use self::embed::Embed;
-use self::lexical::LexicalLeg;
-use self::meaning::SemanticLeg;
+use self::lexical::LexicalSearch;
+use self::meaning::SemanticSearch;
 pub use self::query::SearchQuery;
 use self::score::{ScoreWeights, ScoredChunk};
 pub use self::settings::Settings;
@@ -100,7 +100,7 @@ pub struct Search<E> {
 }
 
 impl<E: Embed> Search<E> {
-    /// A search whose index is empty.
+    /// Creates a search with an empty index.
     pub fn new(store: Store, embedder: E, settings: Settings) -> Self {
         let index = Index::new(store.clone(), settings.index.clone());
         Self { store, embedder, index, counts: StemCountCache::default(), settings: Arc::new(settings) }
@@ -114,15 +114,15 @@ impl<E: Embed> Search<E> {
     /// Searches for documents.
     #[boxed]
     pub async fn search(&self, query: &SearchQuery) -> Result<SearchResults, SearchError> {
-        let shelves = self.store.shelves_in(&query.scope, ACCOUNTS_MAX).await?;
-        if shelves.is_empty() || query.limit == 0 {
+        let account_indexes = self.store.account_indexes_in(&query.scope, ACCOUNTS_MAX).await?;
+        if account_indexes.is_empty() || query.limit == 0 {
             return Ok(SearchResults { found: Vec::new(), by_words_alone: None });
         }
-        let store = self.store.for_search(&query.scope, &shelves, ACCOUNTS_MAX).await;
-        match self.search_in(&store, &shelves, query).await {
+        let store = self.store.for_search(&query.scope, &account_indexes, ACCOUNTS_MAX).await;
+        match self.search_in(&store, &account_indexes, query).await {
             Err(SearchError::Store(error)) if store.is_replica() => {
                 self.store.search_failed(&error);
-                self.search_in(&self.store, &shelves, query).await
+                self.search_in(&self.store, &account_indexes, query).await
             }
             done => done,
         }
@@ -132,7 +132,7 @@ impl<E: Embed> Search<E> {
     async fn search_in(
         &self,
         store: &Store,
-        shelves: &[AccountStatistics],
+        account_indexes: &[AccountStatistics],
         query: &SearchQuery,
     ) -> Result<SearchResults, SearchError> {
         let context = SearchContext {
@@ -140,23 +140,25 @@ impl<E: Embed> Search<E> {
             embedder: &self.embedder,
             index: &self.index,
             settings: &self.settings,
-            shelves,
+            account_indexes,
             query,
         };
-        let languages = shelves.iter().fold(LanguageSet::default(), |all, shelf| all.union(shelf.languages()));
+        let languages = account_indexes
+            .iter()
+            .fold(LanguageSet::default(), |all, account_index| all.union(account_index.languages()));
         let stems = QueryStems::of(&query.text, self.settings.words_max, languages);
         let (lexical, meaning) = tokio::join!(
-            LexicalLeg::look_up(store, &self.counts, shelves, query, &stems, &self.settings),
-            SemanticLeg::look_up(&context)
+            LexicalSearch::look_up(store, &self.counts, account_indexes, query, &stems, &self.settings),
+            SemanticSearch::look_up(&context)
         );
         let (lexical, meaning) = (lexical?, meaning?);
-        let passages = crowd::passages(&context, &lexical, &meaning).await?;
-        let SemanticLeg { vector, missing, .. } = meaning;
+        let chunks = crowd::chunks(&context, &lexical, &meaning).await?;
+        let SemanticSearch { vector, missing, .. } = meaning;
         let weights = ScoreWeights { meaning: self.settings.meaning_weight, neighbour: self.settings.neighbour_weight };
         let scored =
-            blocking::compute(move || score::scored(passages, &stems, &lexical, vector.as_deref(), weights)).await;
-        let found = self.documents(store, scored, query).await?;
-        Ok(SearchResults { found, by_words_alone: missing })
+            blocking::compute(move || score::scored(chunks, &stems, &lexical, vector.as_deref(), weights)).await;
+        let documents = self.documents(store, scored, query).await?;
+        Ok(SearchResults { found: documents, by_words_alone: missing })
     }
 
     /// Groups scored chunks by document and reads the best documents.
@@ -182,13 +184,13 @@ impl<E: Embed> Search<E> {
         let ids: Vec<MemoryId> = best.iter().map(|(memory, _)| *memory).collect();
         let memories = store.memories_by_id(&ids, &query.scope, CONTENT_CHARS_MAX).await?;
         let mut memories: HashMap<MemoryId, Memory> = memories.into_iter().map(|memory| (memory.id, memory)).collect();
-        let found = best.into_iter().filter_map(|(id, chunks)| {
+        let hits = best.into_iter().filter_map(|(id, chunks)| {
             let similarity = top(&chunks);
             let chunks =
                 chunks.into_iter().map(|chunk| Highlight { content: chunk.content, similarity: chunk.similarity });
             // A memory deleted in the meantime is left out.
             memories.remove(&id).map(|memory| SearchHit { memory, similarity, chunks: chunks.collect() })
         });
-        Ok(found.collect())
+        Ok(hits.collect())
     }
 }

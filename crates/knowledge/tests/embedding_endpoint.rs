@@ -49,14 +49,14 @@ fn answer(request: &Request) -> ResponseTemplate {
 
 /// An endpoint that fails `times` times and then works.
 async fn failing_first(times: usize, failure: ResponseTemplate) -> (MockServer, Arc<AtomicUsize>) {
-    let (server, asked) = (MockServer::start().await, Arc::new(AtomicUsize::new(0)));
-    let count = asked.clone();
+    let (server, requests) = (MockServer::start().await, Arc::new(AtomicUsize::new(0)));
+    let count = requests.clone();
     let respond = move |request: &Request| {
         let earlier = count.fetch_add(1, Ordering::SeqCst);
         if earlier < times { failure.clone() } else { answer(request) }
     };
     Mock::given(method("POST")).and(path("/v1/embeddings")).respond_with(respond).mount(&server).await;
-    (server, asked)
+    (server, requests)
 }
 
 #[tokio::test]
@@ -81,47 +81,48 @@ async fn texts_go_in_requests_of_the_configured_size_and_come_back_in_order() {
 #[tokio::test]
 async fn what_may_pass_is_tried_again() {
     for status in [408, 429, 500, 503] {
-        let (server, asked) = failing_first(3, ResponseTemplate::new(status)).await;
+        let (server, requests) = failing_first(3, ResponseTemplate::new(status)).await;
         assert_eq!(embedder(&settings(&server)).embed(texts(1)).await.unwrap().len(), 1, "{status}");
-        assert_eq!(asked.load(Ordering::SeqCst), 4, "{status}");
+        assert_eq!(requests.load(Ordering::SeqCst), 4, "{status}");
     }
 }
 
 #[tokio::test]
 async fn the_pause_that_is_asked_for_goes_before_our_own() {
     let asks = |seconds: &str| ResponseTemplate::new(429).insert_header("retry-after", seconds);
-    let (server, asked) = failing_first(1, asks("0")).await;
+    let (server, requests) = failing_first(1, asks("0")).await;
     let mut patient = settings(&server);
     patient.http.retry_delay_min = Duration::from_hours(1);
     patient.http.retry_delay_max = Duration::from_hours(1);
     assert_eq!(embedder(&patient).embed(texts(1)).await.unwrap().len(), 1);
-    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
 
-    let (server, asked) = failing_first(1, asks("3600")).await;
+    let (server, requests) = failing_first(1, asks("3600")).await;
     let failed = embedder(&settings(&server)).embed(texts(1)).await;
     assert!(matches!(failed, Err(EmbedError::Http(HttpFailure::Status { status, .. })) if status.as_u16() == 429));
-    assert_eq!(asked.load(Ordering::SeqCst), 1, "an hour is beyond the deadline");
+    assert_eq!(requests.load(Ordering::SeqCst), 1, "an hour is beyond the deadline");
 }
 
 #[tokio::test]
 async fn a_refusal_is_final_and_never_shows_the_key() {
-    let (server, asked) = failing_first(9, ResponseTemplate::new(401).set_body_string(format!("bad key {KEY}"))).await;
+    let (server, requests) =
+        failing_first(9, ResponseTemplate::new(401).set_body_string(format!("bad key {KEY}"))).await;
     let embedder = embedder(&settings(&server));
     let refused = embedder.embed(texts(1)).await.unwrap_err();
     assert_eq!(refused.to_string(), "the embedding endpoint answered 401 Unauthorized: bad key …");
-    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(requests.load(Ordering::SeqCst), 1);
     assert!(!format!("{embedder:?} {refused:?}").contains(KEY));
 }
 
 #[tokio::test]
 async fn a_silent_endpoint_is_left_and_an_absent_one_is_named() {
-    let (server, asked) = failing_first(9, ResponseTemplate::new(200).set_delay(Duration::from_mins(1))).await;
+    let (server, requests) = failing_first(9, ResponseTemplate::new(200).set_delay(Duration::from_mins(1))).await;
     let mut settings = settings(&server);
     settings.http.timeout = Duration::from_millis(20);
     settings.http.deadline = Duration::from_millis(200);
     let silent = embedder(&settings).embed(texts(1)).await;
     assert_eq!(silent.unwrap_err(), EmbedError::Http(HttpFailure::Timeout));
-    assert!(asked.load(Ordering::SeqCst) > 1, "it was tried again");
+    assert!(requests.load(Ordering::SeqCst) > 1, "it was tried again");
 
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     settings.http.base_url = Some(format!("http://{unused}/v1"));
@@ -132,10 +133,10 @@ async fn a_silent_endpoint_is_left_and_an_absent_one_is_named() {
 #[tokio::test]
 async fn answers_that_are_no_vectors_are_refused_at_once() {
     for body in [json!({"data": []}), json!({"data": [{"embedding": [1, 2, 3]}]}), json!({"error": "no"})] {
-        let (server, asked) = failing_first(9, ResponseTemplate::new(200).set_body_json(&body)).await;
+        let (server, requests) = failing_first(9, ResponseTemplate::new(200).set_body_json(&body)).await;
         let failed = embedder(&settings(&server)).embed(texts(1)).await;
         assert!(matches!(failed, Err(EmbedError::Http(HttpFailure::Answer(_)))), "{body}: {failed:?}");
-        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        assert_eq!(requests.load(Ordering::SeqCst), 1);
     }
     let (server, _) = failing_first(9, ResponseTemplate::new(200).set_body_bytes(vec![b' '; 5000])).await;
     let mut settings = settings(&server);

@@ -1,5 +1,5 @@
-//! Circuit breaker: stops requests to a service that fails repeatedly, and probes it with one request after a time, which is short at first
-//! and doubles with each probe that fails. Pure: time is a parameter.
+//! Circuit breaker: stops requests to a service that fails repeatedly. After a delay it admits one request as a probe; the delay is short
+//! at first and doubles after each failed probe. Pure: time is a parameter.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ pub struct BreakerSettings {
     /// Consecutive failures that open the breaker; 0 disables it.
     pub failures: u32,
     /// Maximum time that the breaker stays open before it admits a probe. It is open for at most [`OPEN_FIRST`] at first, and for twice as
-    /// long after each probe that failed.
+    /// long after each failed probe.
     #[serde(with = "humantime_serde")]
     pub open: Duration,
 }
@@ -29,11 +29,11 @@ impl Default for BreakerSettings {
 /// The result of a request, as far as it shows the health of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallResult {
-    /// The service answered, and not with a failure of its own.
+    /// The service answered without an internal failure.
     Healthy,
-    /// The service did not answer, or reported a failure of its own.
+    /// The service did not answer, or reported an internal failure.
     Failed,
-    /// The result does not show the health of the service: the caller gave up, or must judge the answer itself.
+    /// The result does not show the health of the service: the caller gave up, or judges the response itself.
     Unknown,
 }
 
@@ -86,8 +86,8 @@ impl Breaker {
         }
     }
 
-    /// How an admitted request ended. Only the probe can close an open breaker: a request that was admitted before it opened says
-    /// of the past.
+    /// Records how an admitted request ended. Only the probe can close an open breaker: a request that was admitted before the breaker
+    /// opened shows the earlier state of the service.
     pub fn record(&mut self, admission: Admission, verdict: CallResult, now: Instant) {
         let max = self.settings.open;
         self.state = match (self.state, admission, verdict) {
@@ -112,8 +112,8 @@ impl Breaker {
         };
     }
 
-    /// How long requests are still refused, for readiness; zero while a probe is in flight. `None` if the next request is admitted: once
-    /// the time has passed, an open breaker does not show the current state of the service.
+    /// How long requests are still refused, for readiness; zero while a probe is in flight. `None` if the next request is admitted: an open
+    /// breaker does not show the current state of the service after its delay has passed.
     pub fn refuses_for(&self, now: Instant) -> Option<Duration> {
         match self.state {
             State::Closed { .. } => None,
@@ -199,7 +199,7 @@ mod tests {
     }
 
     proptest! {
-        /// However requests interleave, an open breaker lets no second request through, and it always closes again after a success.
+        /// For any interleaving of requests, an open breaker admits only the probe, and closes after a success.
         #[test]
         fn it_never_locks_itself_in(steps in prop::collection::vec((0..3_u8, 0..4_u8, 0..8_u64), 0..200)) {
             let (mut breaker, mut now) = (Breaker::new(BreakerSettings { failures: 2, ..SETTINGS }), Instant::now());

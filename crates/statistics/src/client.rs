@@ -1,8 +1,7 @@
 //! The client of an external statistics service (`docs/decisions/0010-statistics-service.md`).
 //!
 //! Requests are built from scratch: the sender's exact bytes, its scope in three headers, and nothing else from the client's request. The
-//! service must be idempotent on `event_id`: that is what makes it safe to send an event again whose answer never came, and what makes
-//! "never counted twice" true.
+//! service must be idempotent on `event_id`, so an event without a response can be sent again and is never counted twice.
 
 mod settings;
 mod shown;
@@ -148,8 +147,7 @@ impl Client {
         self.read(&format!("/v1/log/tile/{wanted}"), &[], HeaderMap::new()).await
     }
 
-    /// How long requests are still refused because the service failed repeatedly; zero while a probe is in flight. `None` if the next
-    /// request is sent.
+    /// How long requests are still refused after repeated failures; zero during a probe. `None` if the next request is sent.
     pub fn refuses_for(&self) -> Option<Duration> {
         lock(&self.breaker).refuses_for(Instant::now())
     }
@@ -184,7 +182,7 @@ impl Client {
         if let Some(authorization) = &self.authorization {
             request = request.header(header::AUTHORIZATION, authorization);
         }
-        // Work without a request, such as the delivery of the outbox, begins a trace of its own.
+        // Work without a request, such as the delivery of the outbox, starts a new trace.
         let trace = trace::current().map_or_else(|| TraceContext::begin(&self.rng), |trace| trace.child(&self.rng));
         request = request.header(TRACEPARENT, trace.to_string());
         let attempt = Attempt::admitted(&self.breaker).ok_or(Unavailable::BreakerOpen)?;
@@ -214,7 +212,7 @@ impl Client {
     }
 }
 
-/// Characters that a query value may contain unescaped (RFC 3986, section 3.4), except those that separate pairs.
+/// Characters that a query value may contain unescaped (RFC 3986, section 3.4), except separators of pairs.
 const QUERY: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -253,7 +251,7 @@ fn lock(breaker: &Mutex<Breaker>) -> MutexGuard<'_, Breaker> {
 }
 
 fn failure(error: reqwest::Error) -> Unavailable {
-    // The URL is the operator's own; it is in the configuration and need not be in every line of the log.
+    // The URL is in the operator's configuration and need not be in every line of the log.
     let error = error.without_url();
     if error.is_timeout() {
         Unavailable::Timeout

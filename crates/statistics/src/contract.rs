@@ -1,7 +1,7 @@
 //! The contract between attache and a statistics service, embedded or external (`docs/decisions/0010-statistics-service.md`).
 //!
-//! Requests come from the HTTP edge and the actors; [`crate::log`] and [`crate::client`] answer them. The service's answer
-//! to a sender is passed on as it came: [`Passed`] holds the very bytes.
+//! Requests come from the HTTP edge and the actors; [`crate::log`] and [`crate::client`] answer them. The response of the
+//! service to a sender is passed on byte for byte ([`Passed`]).
 
 use bytes::Bytes;
 use domain::Digest;
@@ -25,11 +25,11 @@ pub const MACHINE: &str = "attache-machine";
 pub struct RecordScope {
     /// The account of the caller, if it has one.
     pub account: Option<UserAccountId>,
-    /// Identities of the account, or the one of the computer.
+    /// Identities of the account, or the identity of the computer.
     pub identities: Vec<UserCuid>,
-    /// The computer of the caller, if a computer asks.
+    /// The computer of the caller, if the caller is a computer.
     pub machine: Option<MachineUuid>,
-    /// Recorders whose events a read returns; unused by submissions.
+    /// Recorders with events that a read may return; unused by submissions.
     pub shown: Recorders,
 }
 
@@ -67,7 +67,7 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// The event `sealed`, which was parsed from `body`, for `scope`.
+    /// Creates the submission of an event that was parsed from `body`.
     pub fn new(body: Bytes, sealed: Sealed, scope: RecordScope) -> Self {
         let Sealed { envelope, canonical, seal } = sealed;
         Self {
@@ -101,7 +101,7 @@ pub enum SubmitOutcome {
     Receipt(ReceiptId),
     /// 409, 422, 424 or 429: passed on to the sender unchanged.
     PassThrough(Passed),
-    /// Any other 4xx: it cannot be forwarded as it was sent, so the caller holds it as `upstream_refused`.
+    /// Any other 4xx: the event cannot be forwarded unchanged, so the caller holds it as `upstream_refused`.
     Refused {
         /// Status of the response.
         status: StatusCode,
@@ -130,7 +130,7 @@ pub enum Unavailable {
     /// A status that reports a failure of the service, or one that the contract does not define.
     #[error("the statistics service answered {status}")]
     Status {
-        /// HTTP status of the answer.
+        /// HTTP status of the response.
         status: StatusCode,
         /// `Retry-After` header of the response.
         retry_after: Option<HeaderValue>,
@@ -144,7 +144,7 @@ pub enum Unavailable {
     /// The circuit breaker is open, so no request was sent.
     #[error("the statistics service has failed repeatedly and is left alone for a while")]
     BreakerOpen,
-    /// Another node has the chain of the event; nothing was written.
+    /// Another process is appending to the chain of the event; nothing was written.
     #[error("another node is appending to the same chain")]
     ChainBusy,
     /// The database of the embedded service failed.
@@ -155,13 +155,13 @@ pub enum Unavailable {
 /// A response that is passed on: status, Content-Type, Retry-After and body unchanged; no other header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Passed {
-    /// HTTP status of the answer.
+    /// HTTP status of the response.
     pub status: StatusCode,
     /// `Content-Type` header.
     pub content_type: Option<HeaderValue>,
     /// `Retry-After` header.
     pub retry_after: Option<HeaderValue>,
-    /// Body of the answer, byte for byte.
+    /// Body of the response, byte for byte.
     pub body: Bytes,
 }
 
@@ -188,7 +188,7 @@ impl Passed {
         Self::with_body(StatusCode::OK, "application/octet-stream", body)
     }
 
-    /// Extracts the parts of an answer that are passed on.
+    /// Extracts the parts of a response that are passed on.
     pub fn from_parts(status: StatusCode, headers: &HeaderMap, body: Bytes) -> Self {
         let header = |name| headers.get(name).cloned();
         Self { status, content_type: header(header::CONTENT_TYPE), retry_after: header(header::RETRY_AFTER), body }

@@ -7,12 +7,12 @@ use domain::chain::Prev;
 use domain::ids::{EventId, MachineUuid, ReceiptId};
 use serde::{Deserialize, Serialize};
 
-/// The version of leaves; there is one so far.
+/// Version of leaves; only version 1 exists.
 pub const VERSION: u8 = 1;
 
 /// A leaf of the tree: the event's position in its chain, its seal, its receipt and the time of receipt. No payload.
 ///
-/// The members are in the order of RFC 8785, and none of them is a double, so plain JSON of it is canonical.
+/// The members are in the order of RFC 8785 and contain no floating-point number, so their plain JSON is canonical.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Leaf<'a> {

@@ -2,12 +2,12 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`contract`] | requests to a statistics service, and its answers |
+//! | [`contract`] | requests to a statistics service, and their responses |
 //! | [`client`], [`breaker`] | an external service behind HTTP |
 //! | [`log`] | the embedded service: append-only, sequenced, signed |
 //! | [`witness`] | the client of a witness, which cosigns checkpoints |
 //! | [`merkle`], [`leaf`], [`checkpoint`] | RFC 6962 tree, its leaves, C2SP signed notes |
-//! | [`proof`] | the audit proof, and checking one offline |
+//! | [`proof`] | the audit proof, and its offline verification |
 
 pub mod breaker;
 pub mod client;

@@ -1,15 +1,15 @@
 //! The embedded statistics service: an append-only log of events with a Merkle tree (`docs/decisions/0011-embedded-log.md` and
 //! `docs/decisions/0012-tree-and-proofs.md`).
 //!
-//! 1. [`Log::append`] takes a group of events in one commit: an event that was taken before gets its receipt again, the rest must continue
-//!    its chain. The receipt is given after the commit.
-//! 2. [`Log::sequence`] gives events that are not in the tree yet their place, in the order of commits, and signs a checkpoint over the
-//!    grown tree. It never signs a tree that does not begin with the one signed before.
-//! 3. [`Log::audit`] reads all of it again, and says whether every event, every chain, the tree and its signature hold.
-//! 4. Everything else reads: activity, proofs, checkpoint, consistency, keys, usage. All are index lookups, however long the log is.
+//! 1. [`Log::append`] appends a group of events in one commit. An event that is already stored gets its earlier receipt; the others must
+//!    continue their chains. The receipt is returned after the commit.
+//! 2. [`Log::sequence`] assigns tree positions to new events, in the order of commits, and signs a checkpoint over the grown tree. It
+//!    never signs a tree that does not extend the last signed one.
+//! 3. [`Log::audit`] reads the log again and verifies every event, every chain, the tree and its signature.
+//! 4. All other operations read: activity, proofs, checkpoint, consistency, keys, usage. All are index lookups, for any length of the log.
 //!
-//! An SQLite file is written by one thread that owns its connection (`log/writer.rs`); on PostgreSQL (`log/postgres.rs`) several
-//! processes write, and none waits for another.
+//! An SQLite file is written by one thread that owns its connection (`log/writer.rs`); on PostgreSQL (`log/postgres.rs`) several processes
+//! write without waiting for each other.
 
 mod append;
 mod audit;
@@ -32,8 +32,8 @@ mod recent;
 mod replica;
 mod sequence;
 mod settings;
-mod shelf;
 mod sql;
+mod tree_cache;
 mod usage;
 mod writer;
 

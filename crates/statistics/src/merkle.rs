@@ -38,8 +38,8 @@ pub fn inclusion(tree: &mut impl Subtrees, index: u64, size: u64) -> Result<Vec<
     Ok(path)
 }
 
-/// The proof that the tree over `first` leaves is the beginning of the tree over `size` leaves (RFC 6962, 2.1.2). Empty
-/// when the sizes are equal, and when the first tree is empty and so proves nothing.
+/// The proof that the tree over `first` leaves is a prefix of the tree over `size` leaves (RFC 6962, 2.1.2). Empty when the sizes are
+/// equal, and when the first tree is empty and so proves nothing.
 pub fn consistency(tree: &mut impl Subtrees, first: u64, size: u64) -> Result<Vec<Digest>, TreeFault> {
     if first > size {
         return Err(TreeFault::OutOfRange { asked: first, size });

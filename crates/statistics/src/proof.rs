@@ -1,12 +1,12 @@
 //! Audit proofs, and their verification by a third party: offline, with the proof and a pinned key
 //! (`docs/decisions/0012-tree-and-proofs.md`).
 //!
-//! Each step depends on the ones before:
+//! Each step depends on the previous ones:
 //!
 //! 1. the proof names the pinned key;
 //! 2. the canonical bytes hash to `self`, and agree with the members of the proof;
 //! 3. the leaf is exactly these members;
-//! 4. the checkpoint is signed by the pinned key, and of the size and root that the proof names;
+//! 4. the checkpoint is signed by the pinned key, and has the size and root that the proof names;
 //! 5. the leaf's hash leads along the path to that root.
 
 use std::fmt::Display;
@@ -23,7 +23,7 @@ use crate::checkpoint::{Checkpoint, NoteFault, VerifierKey};
 use crate::leaf::{self, Leaf};
 use crate::merkle::{self, PathFault};
 
-/// The version of the proof's form; there is one so far.
+/// The version of the proof's form; only one exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProofSchema {
     /// `audit-proof/v1`.
@@ -37,7 +37,7 @@ pub enum ProofSchema {
 pub enum ProofStatus {
     /// The signed tree contains the event.
     Included,
-    /// It is in the log; the next checkpoint will include it.
+    /// The event is in the log; the next checkpoint will include it.
     Pending,
 }
 
@@ -63,7 +63,7 @@ pub struct ProofChain {
     pub seq: u64,
     /// Link to the previous event of the chain.
     pub prev: Prev,
-    /// The event whose seal is `prev`; null without one. Informative: the tree commits to the seal only.
+    /// The event with the seal `prev`; null for the first event. Informative: the tree commits to the seal only.
     pub prev_event_id: Option<EventId>,
 }
 
@@ -145,7 +145,7 @@ pub enum ProofFault {
     Differs {
         /// Path of the member, with dots.
         member: &'static str,
-        /// The value that follows from the members before it.
+        /// The value that follows from the earlier members.
         expected: String,
         /// The value in the proof.
         found: String,
@@ -263,7 +263,7 @@ pub(crate) fn verify_leaf(proof: &AuditProof) -> Result<Leaf<'static>, ProofFaul
         machine_id: proof.chain.machine_id,
         prev: proof.chain.prev,
         receipt_id: proof.receipt_id,
-        // The only member that is in no other place.
+        // The only member that occurs nowhere else.
         received_at_ms: leaf.received_at_ms,
         self_hash: proof.self_hash,
         seq: proof.chain.seq,
@@ -278,7 +278,7 @@ pub(crate) fn verify_leaf(proof: &AuditProof) -> Result<Leaf<'static>, ProofFaul
     Ok(leaf)
 }
 
-/// `member` of the proof must equal the value of the event at `pointer`.
+/// Checks that `member` of the proof equals the value of the event at `pointer`.
 fn same(
     event: &Value,
     member: &'static str,

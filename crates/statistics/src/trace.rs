@@ -1,4 +1,4 @@
-//! The trace of the request that a task works for; requests to an external statistics service continue it.
+//! The trace of the request that a task serves; requests to an external statistics service continue it.
 
 use std::future::Future;
 

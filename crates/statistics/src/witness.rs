@@ -1,5 +1,5 @@
-//! The client of a witness (C2SP `tlog-witness`): it asks for a cosignature of a checkpoint, with a proof that the tree continues the one that the
-//! witness cosigned before.
+//! The client of a witness (C2SP `tlog-witness`): it requests a cosignature of a checkpoint, with a proof that the tree continues the tree
+//! that the witness cosigned before.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use reqwest::{StatusCode, Url};
 
 /// Maximum time of one request.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Maximum size of an answer in bytes: a few signature lines, or a number.
+/// Maximum size of a response in bytes: a few signature lines, or a number.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
 /// Address and key of a witness; its text is `URL KEY`.
@@ -41,13 +41,13 @@ impl WitnessAddress {
     }
 }
 
-/// A text that is no address of a witness.
+/// The text is not the address of a witness.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidWitness {
     /// There is no space between URL and key.
     #[error("expected the URL and the key of a witness, with a space between them")]
     Form,
-    /// The URL is not one of http or https.
+    /// The scheme of the URL is neither http nor https.
     #[error("the URL must begin with http:// or https://")]
     Url,
     /// The key is invalid.
@@ -73,7 +73,7 @@ pub struct WitnessClient {
     address: WitnessAddress,
 }
 
-/// The answer to a checkpoint.
+/// The response to a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WitnessAnswer {
     /// Verified lines to append to the note.
@@ -84,25 +84,25 @@ pub enum WitnessAnswer {
     Inconsistent,
 }
 
-/// Why a witness did not answer as one.
+/// Why a witness did not return a valid response.
 #[derive(Debug, thiserror::Error)]
 pub enum WitnessFault {
-    /// No exchange took place.
+    /// The request failed, or no response arrived.
     #[error("it cannot be asked")]
     Http(#[from] reqwest::Error),
     /// Another status: the witness does not know the log (404) or its key (403), or failed.
     #[error("it answers {0}")]
     Status(StatusCode),
-    /// The answer is too large or not text.
+    /// The response is too large or not text.
     #[error("its answer is too long, or no text")]
     Answer,
-    /// The cosignature does not hold.
+    /// The cosignature is invalid.
     #[error("its cosignature does not hold")]
     Cosignature(#[from] NoteFault),
 }
 
 impl WitnessClient {
-    /// A client; does not connect.
+    /// Creates a client; does not connect.
     pub fn new(address: WitnessAddress) -> Result<Self, WitnessFault> {
         let http = http_client::builder().timeout(DEADLINE).redirect(Policy::none()).no_proxy().build()?;
         Ok(Self { http, address })
@@ -123,12 +123,12 @@ impl WitnessClient {
         self.address.is_authentic()
     }
 
-    /// Whether these lines have a cosignature of the witness that holds for `checkpoint`.
+    /// Whether `lines` contain a valid cosignature of the witness for `checkpoint`.
     pub fn has_cosigned(&self, checkpoint: &Checkpoint, lines: &str) -> bool {
         self.address.key.lines_over(&checkpoint.to_string(), lines).is_ok()
     }
 
-    /// Asks for a cosignature of `checkpoint`; `proof` leads from `old` leaves to its size.
+    /// Requests a cosignature of `checkpoint`; `proof` leads from `old` leaves to its size.
     #[boxed]
     pub async fn add_checkpoint(
         &self,

@@ -1,4 +1,4 @@
-//! Accounts, the people who own them, and the identities that are linked to them (`docs/decisions/0002-accounts-and-computers.md`).
+//! Accounts, their owners, and linked identities (`docs/decisions/0002-accounts-and-computers.md`).
 
 use domain::ids::{Email, MachineUuid, PersonId, UserAccountId, UserCuid};
 use domain::usage::Plan;
@@ -17,15 +17,15 @@ use async_recursion::async_recursion as boxed;
 pub struct Account {
     /// `user_account_id`.
     pub id: UserAccountId,
-    /// The plan that it has paid for.
+    /// The paid plan.
     pub plan: Plan,
     /// Purchased balance, in US cents.
     pub balance_cents: i64,
-    /// The account's own name, else its owner's.
+    /// The name of the account, or of its owner.
     pub name: Option<String>,
-    /// When it was made.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// The person who owns it; none while it is only provisioned.
+    /// The owner; `None` while the account is only provisioned.
     pub owner: Option<(PersonId, Email)>,
 }
 
@@ -45,36 +45,36 @@ pub struct Person {
     pub email: Email,
     /// Name, if it is known.
     pub name: Option<String>,
-    /// The one account that the person owns.
+    /// The account that the person owns, at most one.
     pub account: Option<UserAccountId>,
 }
 
-/// An identity that lives on computers.
+/// An identity: the local user of one or more computers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// `user_cuid`.
     pub user_cuid: UserCuid,
     /// The account that it is linked to.
     pub account: Option<UserAccountId>,
-    /// The chain on which the service reports its own changes for this identity.
+    /// Machine id of the chain on which the service reports its own changes for this identity.
     pub control_machine: Option<MachineUuid>,
-    /// When it was first named.
+    /// Time of the first request that named it.
     pub created_at: Timestamp,
 }
 
-/// What became of an account that was to be provisioned.
+/// Result of provisioning an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Provision {
     /// The account was created.
     Created(UserAccountId),
-    /// The identity is linked to an account already.
+    /// The identity is already linked to an account.
     IdentityLinked,
-    /// The person owns an account already.
+    /// The person already owns an account.
     PersonHasAccount,
 }
 
 impl Store {
-    /// Makes an account, for an identity before any person owns it, for a person, or for both.
+    /// Creates an account for an identity without an owner, for a person, or for both.
     #[boxed]
     pub async fn account_provision(
         &self,
@@ -108,16 +108,16 @@ impl Store {
                     }
                 }
                 if let Some(email) = email {
-                    let found: PersonRow = query(PERSON_FIND_OR_ADD)
+                    let row: PersonRow = query(PERSON_FIND_OR_ADD)
                         .bind(person)
                         .bind(email.as_str())
                         .bind(now)
                         .fetch_one(&mut *tx)
                         .await?;
-                    if found.account_id.is_some() {
+                    if row.account_id.is_some() {
                         return Ok(Provision::PersonHasAccount);
                     }
-                    query(PERSON_OWN).bind(found.id).bind(account.as_str()).execute(&mut *tx).await?;
+                    query(PERSON_OWN).bind(row.id).bind(account.as_str()).execute(&mut *tx).await?;
                 }
                 Ok(Provision::Created(account.clone()))
             },
@@ -127,8 +127,8 @@ impl Store {
         .await
     }
 
-    /// Finds the person behind a verified address, or makes one; with `create_account`, a person without an account gets
-    /// one. Any number of sign-ins at once make one person and one account.
+    /// Finds or creates the person with a verified e-mail address. With `create_account`, a person without an account gets one.
+    /// Concurrent sign-ins create one person and one account.
     #[boxed]
     pub async fn person_sign_in(
         &self,
@@ -139,26 +139,26 @@ impl Store {
     ) -> Result<Person, StoreError> {
         let (person, account) = (rng.uuid_v7(now), new_account(rng)?);
         let row = in_transaction!(&self.pool, |tx| {
-            // The update locks the row: no other transaction can give this person an account meanwhile.
-            let mut found: PersonRow =
+            // The update locks the row, so that concurrent transactions do not give this person a second account.
+            let mut person_row: PersonRow =
                 query(PERSON_FIND_OR_ADD).bind(person).bind(email.as_str()).bind(now).fetch_one(&mut *tx).await?;
-            if found.account_id.is_none() && create_account {
+            if person_row.account_id.is_none() && create_account {
                 query("INSERT INTO accounts (user_account_id, created_at) VALUES ($1, $2)")
                     .bind(account.as_str())
                     .bind(now)
                     .execute(&mut *tx)
                     .await?;
-                query(PERSON_OWN).bind(found.id).bind(account.as_str()).execute(&mut *tx).await?;
-                found.account_id = Some(account.as_str().to_owned());
+                query(PERSON_OWN).bind(person_row.id).bind(account.as_str()).execute(&mut *tx).await?;
+                person_row.account_id = Some(account.as_str().to_owned());
             }
-            Ok(found)
+            Ok(person_row)
         })
         .during(Operation::SignPersonIn)
         .await?;
         Ok(row.try_into()?)
     }
 
-    /// An account with its owner, through an index on the caller's thread.
+    /// An account with its owner, read through an index on the caller's thread.
     #[boxed]
     pub async fn account_by_id(&self, account: &UserAccountId) -> Result<Option<Account>, StoreError> {
         let row = probe(probes::ACCOUNT).bind(account.as_str()).fetch_optional(&self.pool);
@@ -166,7 +166,7 @@ impl Store {
         Ok(row.map(Account::try_from).transpose()?)
     }
 
-    /// Accounts for operators, newest first, each with the time at which it was closed: all of them, or one.
+    /// Accounts for operators, newest first, each with the time at which it was closed: all, or one.
     #[boxed]
     pub async fn accounts(
         &self,
@@ -187,17 +187,17 @@ impl Store {
         Ok(rows.into_iter().map(|row| Ok((row.account.try_into()?, row.closed_at))).collect::<Result<_, Corrupt>>()?)
     }
 
-    /// Gives an account a plan; `false` when there is no such account.
+    /// Sets the plan of an account; `false` if there is no such account.
     #[boxed]
     pub async fn account_plan_set(&self, account: &UserAccountId, plan: Plan) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE accounts SET plan = $2 WHERE user_account_id = $1";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(account.as_str())
             .bind(plan.as_str())
             .execute(self.pool.writer())
             .during(Operation::SetPlan)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// People for operators, newest first.
@@ -209,7 +209,7 @@ impl Store {
         Ok(rows.into_iter().map(Person::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// The account of the person behind an address, for operators; `None` before the first sign-in.
+    /// The account of the person with an e-mail address, for operators; `None` before the first sign-in.
     #[boxed]
     pub async fn account_by_email(&self, email: &Email) -> Result<Option<UserAccountId>, StoreError> {
         const SQL: &str = "SELECT account_id FROM persons WHERE email = $1 AND account_id IS NOT NULL";
@@ -226,7 +226,7 @@ impl Store {
         Ok(row.map(Person::try_from).transpose()?)
     }
 
-    /// The identities that are linked to an account, in the order of their texts.
+    /// The identities that are linked to an account, sorted by text.
     #[boxed]
     pub async fn identities_of_account(&self, account: &UserAccountId) -> Result<Vec<UserCuid>, StoreError> {
         let rows = probe(probes::IDENTITIES).bind(account.as_str()).fetch_all(&self.pool);
@@ -244,7 +244,7 @@ impl Store {
     }
 }
 
-/// Makes sure that an identity is known.
+/// Inserts an identity unless it exists.
 pub(crate) const IDENTITY_ADD: &str =
     "INSERT INTO identities (user_cuid, created_at) VALUES ($1, $2) ON CONFLICT (user_cuid) DO NOTHING";
 

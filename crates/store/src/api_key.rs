@@ -13,28 +13,28 @@ use crate::row::{limit, parsed};
 use crate::{Store, in_transaction, probes};
 use async_recursion::async_recursion as boxed;
 
-/// What became of a key that was to be made.
+/// Result of creating a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyCreate {
-    /// It is good from now on.
+    /// The key was created.
     Created,
-    /// A key of this id was made before: the same request came twice.
+    /// A key with this id exists: the request was repeated.
     AlreadyMade,
-    /// The account has as many good keys as it may have.
+    /// The account has the maximum number of valid keys.
     TooMany,
 }
 
-/// The consent of a person to the key that a computer asks for.
+/// A person's consent to the key that a computer requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyGrant {
     /// Id of the key.
     pub id: ApiKeyId,
-    /// Valid keys that one account may have.
+    /// Maximum number of valid keys of one account.
     pub keys_max: u32,
 }
 
 impl Store {
-    /// Makes a key, unless the account has `keys_max` good ones.
+    /// Creates a key, unless the account has `keys_max` valid ones.
     #[boxed]
     pub async fn api_key_create(
         &self,
@@ -80,7 +80,7 @@ impl Store {
         .await
     }
 
-    /// The keys of an account, newest first; revoked ones come after all others.
+    /// The keys of an account, newest first; revoked keys come last.
     #[boxed]
     pub async fn api_keys_of_account(
         &self,
@@ -126,7 +126,7 @@ impl Store {
         Ok(rows.into_iter().map(ApiKey::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// The key of this secret, if it is still good.
+    /// The key with this secret, if it is valid.
     #[boxed]
     pub async fn api_key_by_hash(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<ApiKey>, StoreError> {
         let key = probe(probes::API_KEY).bind(hash.as_bytes()).bind(now).fetch_optional(&self.pool);
@@ -134,7 +134,7 @@ impl Store {
         Ok(row.map(ApiKey::try_from).transpose()?)
     }
 
-    /// Writes that a key was used, unless that was written since `unless_since`.
+    /// Stores the time of use, unless a use since `unless_since` is stored.
     #[boxed]
     pub async fn api_key_used(
         &self,
@@ -144,17 +144,17 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE api_keys SET last_used_at = $3
             WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $2)";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(unless_since)
             .bind(now)
             .execute(self.pool.writer())
             .during(Operation::WriteLastUseOfApiKey)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
-    /// Revokes a key permanently; for its account, or for an operator (`None`). `false` when there is none to end.
+    /// Revokes a key permanently, for its account or for an operator (`None`). `false` if there is no such valid key.
     #[boxed]
     pub async fn api_key_revoke(
         &self,
@@ -164,25 +164,25 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE api_keys SET revoked_at = $2
             WHERE id = $1 AND revoked_at IS NULL AND ($3 IS NULL OR account_id = $3)";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(now)
             .bind(owner.map(UserAccountId::as_str))
             .execute(self.pool.writer())
             .during(Operation::RevokeApiKey)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 }
 
-/// The account is locked first, so that any number of keys at once are counted.
+/// Locks the account, so that concurrent requests count all keys.
 const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
 
 /// The valid keys of an account.
 const GOOD: &str = "SELECT COUNT(*) FROM api_keys
     WHERE account_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)";
 
-/// Ends the keys that a computer got with its attachment.
+/// Revokes the keys that a computer got with its attachment.
 pub(crate) const REVOKE_OF_MACHINE: &str =
     "UPDATE api_keys SET revoked_at = $2 WHERE machine_uuid = $1 AND revoked_at IS NULL";
 
@@ -190,14 +190,13 @@ pub(crate) const REVOKE_OF_MACHINE: &str =
 pub(crate) struct ComputersKey<'k> {
     pub(crate) machine: MachineUuid,
     pub(crate) account: &'k str,
-    /// Name that the computer gave itself.
+    /// Name that the computer reported.
     pub(crate) name: &'k str,
     pub(crate) hash: &'k [u8],
     pub(crate) scopes: &'k str,
 }
 
-/// Makes the key of a computer in the caller's transaction, in place of those that it had. `AlreadyMade`: a key with this hash exists,
-/// valid or not.
+/// Creates the key of a computer in the caller's transaction and revokes its earlier keys. `AlreadyMade`: a key with this hash exists.
 pub(crate) async fn add_key_of_computer(
     tx: &mut Tx<'_>,
     KeyGrant { id, keys_max }: KeyGrant,
@@ -226,7 +225,7 @@ pub(crate) async fn add_key_of_computer(
     Ok(if added == 1 { KeyCreate::Created } else { KeyCreate::AlreadyMade })
 }
 
-/// Scopes as a column has them: words with commas between them.
+/// Scopes in the form of a column: words separated by commas.
 pub(crate) fn scopes_text(scopes: &[ApiKeyScope]) -> String {
     let scopes: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
     scopes.join(",")

@@ -16,9 +16,9 @@ use async_recursion::async_recursion as boxed;
 pub struct BalanceEntry {
     /// Time-ordered id.
     pub id: Uuid,
-    /// Whose balance it moved.
+    /// Account of the entry.
     pub account: UserAccountId,
-    /// By how much, in US cents; negative when something was taken.
+    /// Amount in US cents; negative for a withdrawal.
     pub cents: i64,
     /// Reason, as entered by an operator.
     pub reason: String,
@@ -26,10 +26,10 @@ pub struct BalanceEntry {
     pub created_at: Timestamp,
 }
 
-/// What became of an entry.
+/// Result of adding an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BalanceAdd {
-    /// It is written; the balance is this, in US cents, from now on.
+    /// The entry was added; the new balance in US cents.
     Added(i64),
     /// There is no such account.
     NoAccount,
@@ -37,11 +37,11 @@ pub enum BalanceAdd {
     OutOfRange,
 }
 
-/// How far a balance may be from nothing.
+/// Maximum absolute value of a balance, in US cents.
 const BALANCE_MAX: i64 = 1 << 53;
 
 impl Store {
-    /// Moves the balance of an account and writes down why.
+    /// Changes the balance of an account and stores the entry.
     #[boxed]
     pub async fn balance_add(
         &self,
@@ -60,10 +60,10 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let before: Option<i64> =
+                let previous: Option<i64> =
                     scalar(LOCK).bind(account.as_str()).fetch_optional(&mut *tx).await?;
-                let Some(before) = before else { return Ok(BalanceAdd::NoAccount) };
-                let after = before.checked_add(cents).filter(|after| (-BALANCE_MAX..=BALANCE_MAX).contains(after));
+                let Some(previous) = previous else { return Ok(BalanceAdd::NoAccount) };
+                let after = previous.checked_add(cents).filter(|after| (-BALANCE_MAX..=BALANCE_MAX).contains(after));
                 let Some(after) = after else { return Ok(BalanceAdd::OutOfRange) };
                 query(MOVE).bind(account.as_str()).bind(after).execute(&mut *tx).await?;
                 query(ENTER)

@@ -1,7 +1,7 @@
-//! Batches on their way into the knowledge API (`docs/decisions/0024-batches.md`).
+//! Batches of the knowledge API (`docs/decisions/0024-batches.md`).
 //!
-//! A batch is committed with all its items before it is announced. The process that works on it holds a lease, which only keeps two processes
-//! from doing the same work: what makes every item end once is that its outcome is written where there was none.
+//! A batch is committed with all its items before it is announced. The process that works on it holds a lease, which only prevents
+//! duplicate work. An item ends once because its outcome is written only if it has none.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -33,37 +33,37 @@ pub struct NewBatch<'a> {
     pub kind: BatchKind,
     /// Owner of the batch.
     pub account: &'a UserAccountId,
-    /// Where its items go.
+    /// Spaces of its items.
     pub spaces: &'a [SpaceId],
-    /// The spaces that the sender's key covers; all of them when absent.
+    /// The spaces that the sender's key covers; `None` for all spaces.
     pub key_spaces: Option<&'a [SpaceId]>,
-    /// Its items, in their order.
+    /// Its items, in order.
     pub items: &'a [Item],
-    /// What makes a repeated request the same one.
+    /// Identifies repeated requests.
     pub key: Option<IdempotencyKey<'a>>,
 }
 
 /// The `Idempotency-Key` of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct IdempotencyKey<'a> {
-    /// The key, unique within the account. Without one, only a batch that runs counts.
+    /// The key, unique within the account. Without a key, a request repeats a running batch with the same body.
     pub key: Option<&'a str>,
     /// SHA-256 of the body of the request.
     pub body: &'a Digest,
-    /// A batch that was created before this time does not count.
+    /// Batches that were created before this time are ignored.
     pub since: Timestamp,
 }
 
-/// What became of a batch that was to be taken in.
+/// Result of creating a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BatchCreate {
-    /// It is there, and will be worked on.
+    /// The batch was created and will be processed.
     Created,
     /// A batch with the same key and body was created before.
     Known(BatchAccess),
     /// A batch with the same key and another body was created before.
     KeyReused,
-    /// The account has as many running as it may have.
+    /// The account has the maximum number of running batches.
     TooMany,
 }
 
@@ -76,28 +76,28 @@ pub struct Batch {
     pub kind: BatchKind,
     /// Owner of the batch.
     pub account: UserAccountId,
-    /// Where its items go.
+    /// Spaces of its items.
     pub spaces: Vec<SpaceId>,
-    /// The spaces that the sender's key covers; all of them when absent.
+    /// The spaces that the sender's key covers; `None` for all spaces.
     pub key_spaces: Option<Vec<SpaceId>>,
-    /// When the batch was submitted.
+    /// Time of the submission.
     pub created_at: Timestamp,
-    /// When its cancellation was requested.
+    /// Time at which its cancellation was requested.
     pub cancelled_at: Option<Timestamp>,
-    /// What became of its items so far.
+    /// Outcomes of its items so far.
     pub journal: Journal,
-    /// Items without an outcome, in their order: their index, and the address of those that have one.
+    /// Items without an outcome, in order: index, and URL if the item has one.
     pub pending: Vec<(usize, Option<String>)>,
 }
 
-/// What decides who may hear of a batch, and from where.
+/// The columns that decide who may read the stream of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchAccess {
     /// Id of the batch.
     pub id: BatchId,
     /// Whether it is running.
     pub is_running: bool,
-    /// Where its items go.
+    /// Spaces of its items.
     pub spaces: Vec<SpaceId>,
 }
 
@@ -112,14 +112,14 @@ pub struct BatchSummary {
     pub processed: usize,
     /// Whether it is running.
     pub is_running: bool,
-    /// When the batch was submitted.
+    /// Time of the submission.
     pub created_at: Timestamp,
 }
 
-/// What became of an attempt to take, or keep, the work on a batch.
+/// Result of acquiring or renewing the lease of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lease {
-    /// It is the runner's.
+    /// The runner has the lease.
     Held {
         /// Whether its cancellation was requested.
         is_cancelled: bool,
@@ -128,14 +128,14 @@ pub enum Lease {
     Refused,
 }
 
-/// What became of an item: its index, its place among the finished ones from 1, and its outcome.
+/// Result of an item: its index, its position among the finished items from 1, and its outcome.
 pub type Finished<'a> = (usize, usize, &'a ItemOutcome);
 
 const FINISH_ITEM: &str = "UPDATE batch_items SET note = NULL, finished = $3, outcome = $4
     WHERE batch_id = $1 AND position = $2 AND outcome IS NULL";
 
 impl Store {
-    /// Takes a batch in, unless the account has `running_max` of its kind running.
+    /// Creates a batch, unless the account has `running_max` running batches of its kind.
     #[boxed]
     pub async fn batch_create(
         &self,
@@ -143,7 +143,7 @@ impl Store {
         running_max: u32,
         now: Timestamp,
     ) -> Result<BatchCreate, StoreError> {
-        // The account is locked first, so that any number of batches at once are counted.
+        // Locks the account, so that concurrent requests count all batches.
         const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
         const RUNNING: &str = "SELECT COUNT(*) FROM batches WHERE account_id = $1 AND state = 'running' AND kind = $2";
         const ADD: &str = "INSERT INTO batches (id, account_id, spaces, total, state, created_at, key_spaces,
@@ -185,7 +185,7 @@ impl Store {
         .await
     }
 
-    /// A batch with what became of its items; of this account only, if one is named.
+    /// A batch with the outcomes of its items; optionally only of `account`.
     #[boxed]
     pub async fn batch_by_id(&self, id: BatchId, owner: Option<&UserAccountId>) -> Result<Option<Batch>, StoreError> {
         const BATCH: &str =
@@ -200,13 +200,13 @@ impl Store {
             .during(Operation::ReadBatch)
             .await?;
         let Some(batch) = batch else { return Ok(None) };
-        // In this order: a batch that has ended has all its outcomes.
+        // The batch is read before its items: a batch that has ended has all its outcomes.
         let items: Vec<PlaceRow> =
             query(ITEMS).bind(id.as_uuid()).fetch_all(&self.pool).during(Operation::ReadItemsOfBatch).await?;
         Ok(Some(batch.read(id, items)?))
     }
 
-    /// Whether a batch of this account is running, and its spaces, read from one row; `None` when there is no such batch.
+    /// Whether a batch of this account is running, and its spaces, from one row; `None` if there is no such batch.
     #[boxed]
     pub async fn batch_standing(&self, id: BatchId, owner: &UserAccountId) -> Result<Option<BatchAccess>, StoreError> {
         const SQL: &str = "SELECT state, spaces FROM batches WHERE id = $1 AND account_id = $2";
@@ -221,7 +221,7 @@ impl Store {
         Ok(Some(BatchAccess { id, is_running: state == "running", spaces }))
     }
 
-    /// One item that has no outcome yet.
+    /// One item without an outcome.
     #[boxed]
     pub async fn batch_item(&self, id: BatchId, index: usize) -> Result<Option<Item>, StoreError> {
         const SQL: &str = "SELECT url, note FROM batch_items WHERE batch_id = $1 AND position = $2 AND outcome IS NULL";
@@ -234,24 +234,24 @@ impl Store {
         Ok(row.map(|(url, note)| item(url, note.as_deref())).transpose()?)
     }
 
-    /// The titles of the notes that have no outcome yet, by their index; those without a title are left out.
+    /// The titles of the notes without an outcome, by index; notes without a title are left out.
     #[boxed]
     pub async fn batch_titles(&self, id: BatchId) -> Result<HashMap<usize, String>, StoreError> {
         const SQL: &str = "SELECT position, note FROM batch_items
             WHERE batch_id = $1 AND outcome IS NULL AND note IS NOT NULL";
         let titles: Vec<TitleRow> =
             query(SQL).bind(id.as_uuid()).fetch_all(&self.pool).during(Operation::ReadTitlesOfBatch).await?;
-        let mut found = HashMap::new();
+        let mut by_index = HashMap::new();
         for TitleRow { position, note } in titles {
             let index = place("batch_items.position", position)?;
             if let Some(title) = note.map_err(|error| Corrupt::new("batch_items.note", error))?.title {
-                found.insert(index, title);
+                by_index.insert(index, title);
             }
         }
-        Ok(found)
+        Ok(by_index)
     }
 
-    /// Writes what became of an item; `false` when that was written before.
+    /// Stores the outcome of an item; `false` if it had one.
     #[boxed]
     pub async fn batch_item_finish(
         &self,
@@ -259,7 +259,7 @@ impl Store {
         &(index, place, outcome): &Finished<'_>,
     ) -> Result<bool, StoreError> {
         let outcome = written(outcome);
-        let done = query(FINISH_ITEM)
+        let rows_affected = query(FINISH_ITEM)
             .bind(id.as_uuid())
             .bind(limit(index))
             .bind(limit(place))
@@ -267,11 +267,11 @@ impl Store {
             .execute(self.pool.writer())
             .during(Operation::WriteOutcomeOfItem)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
-    /// Ends a batch, together with what becomes of the `rest` of its items; `false` when it had ended, or an item of the rest has an
-    /// outcome already: then nothing is written.
+    /// Ends a batch and stores the outcomes of the `rest` of its items. Returns `false`, and writes nothing, if the batch has ended or an
+    /// item of the rest has an outcome.
     #[boxed]
     pub async fn batch_finish(
         &self,
@@ -283,7 +283,7 @@ impl Store {
         const SQL: &str =
             "UPDATE batches SET state = $2, reason = $3, finished_at = $4, runner = NULL, leased_until = NULL
             WHERE id = $1 AND state = 'running'";
-        // An import has the attention of its client, and may be one of a hundred parts.
+        // Imports send no notification: the client of an import waits for it, and one export may have a hundred parts.
         const OWNER: &str = "SELECT account_id FROM batches WHERE id = $1 AND kind = 'batch'";
         let (state, reason) = match end {
             BatchEnd::Complete => ("complete", None),
@@ -292,8 +292,8 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let done = query(SQL).bind(id.as_uuid()).bind(state).bind(reason.as_deref()).bind(now);
-                if done.execute(&mut *tx).await? == 0 {
+                let statement = query(SQL).bind(id.as_uuid()).bind(state).bind(reason.as_deref()).bind(now);
+                if statement.execute(&mut *tx).await? == 0 {
                     return Ok(false);
                 }
                 for (index, place, outcome) in rest {
@@ -319,22 +319,22 @@ impl Store {
         .await
     }
 
-    /// Asks that a batch end early; `false` when the account has no such batch that runs.
+    /// Requests the cancellation of a batch; `false` if the account has no such running batch.
     #[boxed]
     pub async fn batch_cancel(&self, id: BatchId, owner: &UserAccountId, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE batches SET cancelled_at = COALESCE(cancelled_at, $3)
             WHERE id = $1 AND account_id = $2 AND state = 'running'";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_str())
             .bind(now)
             .execute(self.pool.writer())
             .during(Operation::CancelBatch)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
-    /// Takes the work on a batch, or keeps it, until a moment.
+    /// Acquires or renews the lease of a batch, until a time.
     #[boxed]
     pub async fn batch_lease(
         &self,
@@ -357,7 +357,7 @@ impl Store {
         Ok(cancelled.map_or(Lease::Refused, |cancelled| Lease::Held { is_cancelled: cancelled.is_some() }))
     }
 
-    /// Ends the lease of this runner, if it has it.
+    /// Releases the lease of this runner, if it has it.
     #[boxed]
     pub async fn batch_lease_end(&self, id: BatchId, runner: &str) -> Result<(), StoreError> {
         const SQL: &str = "UPDATE batches SET runner = NULL, leased_until = NULL
@@ -385,7 +385,7 @@ impl Store {
         Ok(ids.into_iter().map(BatchId::from).collect())
     }
 
-    /// The batches of an account, newest first; not its imports.
+    /// The batches of an account, newest first, without imports.
     #[boxed]
     pub async fn batches_of_account(
         &self,
@@ -405,8 +405,7 @@ impl Store {
     }
 }
 
-/// The batch that an earlier request with this key created; a key of an expired one becomes free. Without a key, the one of the same body that
-/// runs.
+/// The batch with this key; the key of an expired batch becomes free. Without a key, the running batch with the same body.
 async fn known_by_key(
     tx: &mut Tx<'_>,
     new: &NewBatch<'_>,
@@ -418,21 +417,21 @@ async fn known_by_key(
         WHERE account_id = $1 AND state = 'running' AND kind = $2 AND body_sha256 = $3 ORDER BY id LIMIT 1";
     const FREE: &str = "UPDATE batches SET idempotency_key = NULL WHERE id = $1";
     let account = new.account.as_str();
-    let found = match key.key {
+    let row = match key.key {
         Some(key) => query(FIND).bind(account).bind(key),
         None => query(RUNNING).bind(account).bind(<&'static str>::from(new.kind)).bind(&key.body.as_bytes()[..]),
     };
-    let found: Option<KeyRow> = found.fetch_optional(&mut *tx).await?;
-    let Some(found) = found else { return Ok(None) };
-    if key.key.is_some() && found.created_at < key.since {
-        query(FREE).bind(found.id).execute(tx).await?;
+    let row: Option<KeyRow> = row.fetch_optional(&mut *tx).await?;
+    let Some(row) = row else { return Ok(None) };
+    if key.key.is_some() && row.created_at < key.since {
+        query(FREE).bind(row.id).execute(tx).await?;
         return Ok(None);
     }
-    if found.body_sha256.as_deref() != Some(&key.body.as_bytes()[..]) {
+    if row.body_sha256.as_deref() != Some(&key.body.as_bytes()[..]) {
         return Ok(Some(BatchCreate::KeyReused));
     }
-    let spaces = spaces_of(&found.spaces).map_err(undecodable)?;
-    Ok(Some(BatchCreate::Known(BatchAccess { id: found.id.into(), is_running: found.state == "running", spaces })))
+    let spaces = spaces_of(&row.spaces).map_err(undecodable)?;
+    Ok(Some(BatchCreate::Known(BatchAccess { id: row.id.into(), is_running: row.state == "running", spaces })))
 }
 
 crate::row! {
@@ -445,7 +444,7 @@ crate::row! {
     }
 }
 
-/// A note as its row keeps it.
+/// A note in the form of its row.
 #[derive(Serialize, Deserialize)]
 struct NoteColumn<'a> {
     content: Cow<'a, str>,
@@ -453,7 +452,7 @@ struct NoteColumn<'a> {
     kind: MemoryType,
 }
 
-/// A line of an import as its row keeps it, where notes are.
+/// A line of an import in the form of its row, in the column of notes.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum LineColumn {
@@ -467,7 +466,7 @@ struct TitleColumn {
     title: Option<String>,
 }
 
-/// The title of a note. It is taken out of each row as the row is read: the notes of a batch together are as large as a request.
+/// The title of a note. Each title is parsed as its row is read: the notes of a batch together are as large as a request.
 struct TitleRow {
     position: i64,
     note: serde_json::Result<TitleColumn>,
@@ -526,7 +525,7 @@ fn item(url: Option<String>, note: Option<&str>) -> Result<Item, Corrupt> {
     Ok(Item::Note { content: note.content.into_owned(), title: note.title.map(Cow::into_owned), kind: note.kind })
 }
 
-/// JSON keeps U+0000 as an escape, which PostgreSQL takes as text.
+/// JSON keeps U+0000 as an escape, which PostgreSQL accepts as text.
 fn written(outcome: &ItemOutcome) -> String {
     serde_json::to_string(outcome).unwrap_or_default()
 }

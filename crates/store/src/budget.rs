@@ -1,6 +1,6 @@
-//! Usage of senders without an owner: computers that are attached to no account, and agents that no person claimed.
+//! Usage of senders without an owner: unattached computers and unclaimed agents.
 //!
-//! Processes count in memory and add to these rows now and then, so the rows are the sum of all processes, a moment ago.
+//! Processes count in memory and add to these rows at intervals, so the rows lag behind the sum of all processes.
 
 use std::collections::HashMap;
 
@@ -14,12 +14,12 @@ use crate::row::chunks;
 use crate::{Store, in_transaction, probes};
 use async_recursion::async_recursion as boxed;
 
-/// Events and their bytes.
+/// Number of events and of their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
     /// Number of events.
     pub events: i64,
-    /// How large their bodies were.
+    /// Total size of their bodies, in bytes.
     pub bytes: i64,
 }
 
@@ -33,7 +33,7 @@ crate::row! {
 }
 
 impl Store {
-    /// The usage of a sender on a day, as far as it is written.
+    /// The stored usage of a sender on a day.
     #[boxed]
     pub async fn budget_spent(&self, sender: &Sender, day: Day) -> Result<Spent, StoreError> {
         let key = sender.to_string();
@@ -42,12 +42,12 @@ impl Store {
         Ok(row.map(|row| Spent { events: row.events, bytes: row.bytes }).unwrap_or_default())
     }
 
-    /// Adds to what senders sent; gives the sums, in the same order. Each sender and day once.
+    /// Adds usage of senders; returns the sums in the same order. Each pair of sender and day must occur once.
     #[boxed]
     pub async fn budget_add(&self, added: &[(Sender, Day, Spent)]) -> Result<Vec<Spent>, StoreError> {
         let mut keys: Vec<(String, i64, Spent)> =
             added.iter().map(|(sender, day, spent)| (sender.to_string(), day.number(), *spent)).collect();
-        // In one order everywhere: PostgreSQL locks rows in the order in which they come, and two nodes must not wait for each other.
+        // Sorted, because PostgreSQL locks rows in input order: two nodes with different orders would deadlock.
         keys.sort_unstable_by(|one, two| (&one.0, one.1).cmp(&(&two.0, two.1)));
         let sums = in_transaction!(&self.pool, |tx| {
             let mut sums: HashMap<(String, i64), Spent> = HashMap::with_capacity(keys.len());

@@ -1,7 +1,7 @@
 //! Hints to other processes that rows changed: `NOTIFY` of PostgreSQL (`docs/decisions/0029-several-nodes.md`).
 //!
-//! A hint is sent in the transaction of the change, so it arrives after the commit, or not at all. It may be lost with the connection that
-//! listens: a reader that needs every change also reads them at intervals (`registrations_changed_since`, `devices_changed_since`).
+//! A hint is sent in the transaction of the change, so it arrives after the commit or not at all. A hint may be lost with the connection
+//! that listens: a reader that needs every change also reads at intervals (`registrations_changed_since`, `devices_changed_since`).
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use async_recursion::async_recursion as boxed;
 /// Channel of the hints. A channel belongs to one database.
 const CHANNEL: &str = "attache_changes";
 
-/// Longest wait for an answer on the connection that listens.
+/// Timeout of a check of the listening connection.
 const CHECK_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A change that other processes have to read.
@@ -41,7 +41,7 @@ impl Change {
         }
     }
 
-    /// A text that is none of these, such as that of a newer version, is some other change.
+    /// Any other text, for example from a newer version, is parsed as `Others`.
     fn parse(text: &str) -> Self {
         let hash = |text: &str| text.parse::<Digest>().map(SecretHash::from);
         match text.split_once(' ').map(|(noun, text)| (noun, hash(text))) {
@@ -52,12 +52,12 @@ impl Change {
     }
 }
 
-/// A connection that receives hints. It counts as one of the pool's until it is dropped.
+/// A connection that receives hints. It counts as a connection of the pool until it is dropped.
 #[derive(Debug)]
 pub struct ChangeListener(PostgresListener);
 
 impl Store {
-    /// Listens for hints. `None` where there are none: on SQLite, without `database.notify`, and with a single connection, which requests need.
+    /// Listens for hints. `None` on SQLite, without `database.notify`, and with a single connection, which requests need.
     #[boxed]
     pub async fn changes_listen(&self) -> Result<Option<ChangeListener>, StoreError> {
         let Pool::Postgres(pool) = &self.pool else { return Ok(None) };
@@ -66,7 +66,7 @@ impl Store {
         }
         let listening = async {
             let mut listener = pool.listener().await?;
-            // A lost connection is an error of `ChangeListener::next`, so that its owner knows that hints may be lost.
+            // A lost connection is an error of `ChangeListener::next`, so that the caller knows that hints may be lost.
             listener.eager_reconnect(false);
             listener.listen(CHANNEL).await?;
             Ok::<_, sqlx::Error>(listener)
@@ -74,7 +74,7 @@ impl Store {
         Ok(Some(ChangeListener(listening.during(Operation::ListenForChanges).await?)))
     }
 
-    /// Sends a hint with the transaction `tx`. Nothing is sent on SQLite, where a node has no others.
+    /// Sends a hint with the transaction `tx`. Does nothing on SQLite, where only one node uses the database.
     pub(crate) async fn announce(&self, tx: &mut Tx<'_>, change: &Change) -> Result<(), sqlx::Error> {
         const SQL: &str = "SELECT pg_notify($1, $2)";
         if !self.notifies || !tx.is_postgres() {
@@ -85,25 +85,25 @@ impl Store {
 }
 
 impl ChangeListener {
-    /// The next hint. An error means that the connection is lost, and with it any number of hints.
+    /// The next hint. An error means that the connection is lost and hints may be lost.
     #[boxed]
     pub async fn next(&mut self) -> Result<Change, StoreError> {
         let next = async {
-            let found = self.0.try_recv().await?;
-            found.ok_or_else(|| sqlx::Error::Io(std::io::ErrorKind::UnexpectedEof.into()))
+            let notification = self.0.try_recv().await?;
+            notification.ok_or_else(|| sqlx::Error::Io(std::io::ErrorKind::UnexpectedEof.into()))
         };
-        let found = next.during(Operation::ListenForChanges).await?;
-        Ok(Change::parse(found.payload()))
+        let notification = next.during(Operation::ListenForChanges).await?;
+        Ok(Change::parse(notification.payload()))
     }
 
-    /// Asks the database for an answer on this connection: one that is cut off receives nothing and reports no error.
+    /// Sends a query on this connection: a broken connection receives nothing and reports no error.
     #[boxed]
     pub async fn check(&mut self) -> Result<(), StoreError> {
-        let asked = async {
+        let request = async {
             let answer = tokio::time::timeout(CHECK_DEADLINE, sqlx::query("SELECT 1").execute(&mut *self.0)).await;
             answer.map_err(|_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()))?.map(drop)
         };
-        asked.during(Operation::ListenForChanges).await
+        request.during(Operation::ListenForChanges).await
     }
 }
 

@@ -1,7 +1,7 @@
-//! Registrations of agents and the attempts to claim them (`docs/decisions/0005-agents.md`; the rules are in [`domain::claim`]).
+//! Registrations of agents, and their claim attempts (`docs/decisions/0005-agents.md`; the rules are in [`domain::claim`]).
 //!
-//! Every transaction that changes a registration first writes its `changed_at`. This locks the row, so that the rows read after it do not
-//! change, and other processes see that they have to read the registration again.
+//! Every transaction that changes a registration first writes its `changed_at`. This locks the row, so that rows read later in the
+//! transaction do not change, and other processes see that they have to read the registration again.
 
 mod row;
 
@@ -29,14 +29,14 @@ use crate::row::{limit, parsed, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, joined};
 use async_recursion::async_recursion as boxed;
 
-/// What became of a claim start.
+/// Result of starting a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttemptStart {
-    /// The attempt is live, and any earlier one is not.
+    /// The attempt is live; earlier attempts have ended.
     Started,
-    /// Too many were started in the window.
+    /// The maximum number of attempts was started in the window.
     TooMany {
-        /// How long until there is room for another.
+        /// Time until another attempt is permitted.
         retry_after: TimeDelta,
     },
     /// The registration is claimed, revoked or unknown.
@@ -74,7 +74,7 @@ impl Store {
         .await
     }
 
-    /// A registration and its newest attempt.
+    /// A registration with its newest attempt.
     #[boxed]
     pub async fn registration_by_id(
         &self,
@@ -86,7 +86,7 @@ impl Store {
         Ok(row.map(StandingRow::into_domain).transpose()?)
     }
 
-    /// The same by the claim token. Whether the token is still good is [`Registration::claim_grant`]'s to say.
+    /// The same by the claim token. [`Registration::claim_grant`] decides whether the token is still valid.
     #[boxed]
     pub async fn registration_by_claim_token(
         &self,
@@ -113,7 +113,7 @@ impl Store {
         Ok(id.map(RegistrationId::from))
     }
 
-    /// Starts an attempt in place of the live one, unless `starts_max` were started within `window` before `now`.
+    /// Starts an attempt and ends the live one, unless `starts_max` were started within `window` before `now`.
     #[boxed]
     pub async fn attempt_start(
         &self,
@@ -122,7 +122,7 @@ impl Store {
         window: TimeDelta,
         now: Timestamp,
     ) -> Result<AttemptStart, StoreError> {
-        // Of those in the window, the one whose leaving makes room.
+        // The attempt in the window that has to expire before another is permitted.
         const FULL: &str = "SELECT created_at FROM claim_attempts WHERE registration_id = $1 AND created_at > $2
             ORDER BY number DESC LIMIT 1 OFFSET $3";
         let registration = attempt.registration.as_uuid();
@@ -156,8 +156,8 @@ impl Store {
         .await
     }
 
-    /// Counts a wrong code; the try that reaches `tries_max` burns the attempt. Returns the state of the attempt afterwards, or
-    /// `None` when it had ended or is unknown, and nothing was counted.
+    /// Counts a wrong code; the try that reaches `tries_max` ends the attempt. Returns the state of the attempt afterwards, or `None`,
+    /// without counting, if it had ended or is unknown.
     #[boxed]
     pub async fn attempt_wrong_code(
         &self,
@@ -187,10 +187,9 @@ impl Store {
         Ok(state.map(|state| parsed("claim_attempts.state", &state)).transpose()?)
     }
 
-    /// Claims the registration of a live attempt. Exactly one of any number of calls gives `true`; it ends the tokens from
-    /// before the claim and puts the events that the agent sent before into the account's list. `via` names the credential with which
-    /// the person confirmed, and an agent that was revoked meanwhile confirms nothing; `notice` is the letter about the
-    /// claim, stored with the claim or not at all.
+    /// Claims the registration of a live attempt. Exactly one of concurrent calls returns `true`. It ends the tokens from before the
+    /// claim and moves the agent's earlier events to the account. `via` names the credential with which the person confirmed; a revoked
+    /// agent cannot confirm. `notice` is the mail about the claim, stored in the same transaction.
     #[boxed]
     pub async fn attempt_complete(
         &self,
@@ -210,8 +209,8 @@ impl Store {
                 {
                     return Ok(false);
                 }
-                // A transaction that holds events of the agent shares this lock: events held before are seen below, and one that holds
-                // events later sees the claim.
+                // A transaction that holds events of the agent shares this lock: events held earlier are visible below, and a transaction
+                // that holds events later sees the claim.
                 let registration: Option<Uuid> = scalar(LOCK_UNCLAIMED_OF_ATTEMPT)
                     .bind(token.as_bytes())
                     .bind(now)
@@ -220,8 +219,8 @@ impl Store {
                 let Some(registration) = registration else {
                     return Ok(false);
                 };
-                let done = query(COMPLETE).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
-                if done == 0 {
+                let rows_affected = query(COMPLETE).bind(token.as_bytes()).bind(now).execute(&mut *tx).await?;
+                if rows_affected == 0 {
                     return Ok(false);
                 }
                 claim_locked(tx, registration.into(), claim, via, now).await?;
@@ -237,9 +236,9 @@ impl Store {
         .await
     }
 
-    /// Revokes a registration permanently, with its tokens and its live attempt; for its owner, or for an operator (`None`).
-    /// Its confirmations end too: the agents that it claimed are revoked, with their own confirmations, as are the attachments of
-    /// computers that any of them approved. `false` when there is none to revoke.
+    /// Revokes a registration permanently, with its tokens and its live attempt; for its owner, or for an operator (`None`). Its
+    /// confirmations end too: the agents that it claimed are revoked with their own confirmations, and computers that any of these agents
+    /// approved are detached. `false` if there is no such valid registration.
     #[boxed]
     pub async fn registration_revoke(
         &self,
@@ -257,13 +256,13 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let done = query(SQL)
+                let rows_affected = query(SQL)
                     .bind(id.as_uuid())
                     .bind(now)
                     .bind(owner.map(UserAccountId::as_str))
                     .execute(&mut *tx)
                     .await?;
-                if done == 0 {
+                if rows_affected == 0 {
                     return Ok(false);
                 }
                 let mut ending = vec![id.as_uuid()];
@@ -316,7 +315,7 @@ impl Store {
         self.notify_owners(tx, &notices).await
     }
 
-    /// Announces that a registration changed. On SQLite there is no other process to announce it to.
+    /// Announces that a registration changed. Does nothing on SQLite, where no other process listens.
     pub(crate) async fn announce_registration(&self, tx: &mut Tx<'_>, registration: Uuid) -> Result<(), sqlx::Error> {
         const SQL: &str = "SELECT claim_token_hash FROM registrations WHERE id = $1";
         if !self.notifies || !tx.is_postgres() {
@@ -327,7 +326,7 @@ impl Store {
         self.announce(tx, &Change::Registration(token)).await
     }
 
-    /// What ends with an agent: the agents that it confirmed, those that they confirmed, and the computers that any of them approved.
+    /// Dependants of an agent: agents that it confirmed, directly or indirectly, and computers that any of these approved.
     #[boxed]
     pub async fn confirmed_by(&self, agent: RegistrationId) -> Result<Confirmed, StoreError> {
         const SQL: &str = "WITH RECURSIVE ending (id) AS (SELECT id FROM registrations WHERE id = $1
@@ -339,8 +338,7 @@ impl Store {
         Ok(Confirmed { agents: agents.max(0).unsigned_abs(), computers: computers.max(0).unsigned_abs() })
     }
 
-    /// The claim tokens of registrations that changed at `since` or later, the earliest change first: what another process
-    /// did is to be read again.
+    /// Claim tokens of registrations that changed at `since` or later, earliest change first, for reading changes of other processes.
     #[boxed]
     pub async fn registrations_changed_since(
         &self,
@@ -359,7 +357,7 @@ impl Store {
         Ok(rows.into_iter().map(read).collect::<Result<_, Corrupt>>()?)
     }
 
-    /// The agents that an account claimed, newest first; revoked ones come after all that live.
+    /// The agents that an account claimed, newest first; revoked agents come last.
     #[boxed]
     pub async fn agents_of_account(
         &self,
@@ -380,7 +378,7 @@ impl Store {
         Ok(rows.into_iter().map(Registration::try_from).collect::<Result<_, Corrupt>>()?)
     }
 
-    /// Gives an agent of an account a name, or removes it; `false` if the account has no such agent.
+    /// Sets or removes the name of an agent of an account; `false` if the account has no such agent.
     #[boxed]
     pub async fn agent_label_set(
         &self,
@@ -389,17 +387,17 @@ impl Store {
         label: Option<&Label>,
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE registrations SET label = $3 WHERE id = $1 AND account_id = $2";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_str())
             .bind(label.map(Label::as_str))
             .execute(self.pool.writer())
             .during(Operation::NameAgent)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
-    /// Registrations for operators, newest first: all of them, claimed or not, or those of an account.
+    /// Registrations for operators, newest first: all, claimed or not, or the registrations of an account.
     #[boxed]
     pub async fn agents(&self, account: Option<&UserAccountId>, rows_max: usize) -> Result<Vec<Agent>, StoreError> {
         const ALL: &str = joined!(SELECT_REGISTRATION, " ORDER BY r.id DESC LIMIT $1");
@@ -419,7 +417,7 @@ impl Store {
 pub struct Confirmed {
     /// Agents that are not revoked.
     pub agents: u64,
-    /// Computers that are attached by its approval.
+    /// Attached computers that it approved.
     pub computers: u64,
 }
 
@@ -454,22 +452,22 @@ impl TryFrom<AgentRow> for Agent {
     }
 }
 
-/// Locks a registration that may still be claimed, and says that it changes.
+/// Locks a registration that may still be claimed, and updates its `changed_at`.
 const LOCK_UNCLAIMED: &str = "UPDATE registrations SET changed_at = $2
     WHERE id = $1 AND claimed_at IS NULL AND revoked_at IS NULL RETURNING id";
 
-/// The same by one of its attempts.
+/// The same, by an attempt of the registration.
 const LOCK_UNCLAIMED_OF_ATTEMPT: &str = "UPDATE registrations SET changed_at = $2
     WHERE id = (SELECT registration_id FROM claim_attempts WHERE token_hash = $1)
         AND claimed_at IS NULL AND revoked_at IS NULL RETURNING id";
 
-/// Locks the agent that confirms something, before all other rows; `false` when it was revoked.
+/// Locks the agent that confirms, before all other rows; `false` if it was revoked.
 pub(crate) async fn lock_agent(tx: &mut Tx<'_>, agent: RegistrationId) -> Result<bool, sqlx::Error> {
     const SQL: &str = "UPDATE registrations SET id = id WHERE id = $1 AND revoked_at IS NULL";
     Ok(query(SQL).bind(agent.as_uuid()).execute(tx).await? == 1)
 }
 
-/// Locks a registration that may still be claimed; `false` when it is claimed, revoked or gone.
+/// Locks a registration that may still be claimed; `false` if it is claimed, revoked or deleted.
 pub(crate) async fn lock_unclaimed(
     tx: &mut Tx<'_>,
     registration: RegistrationId,
@@ -478,8 +476,8 @@ pub(crate) async fn lock_unclaimed(
     Ok(query(LOCK_UNCLAIMED).bind(registration.as_uuid()).bind(now).execute(tx).await? == 1)
 }
 
-/// Claims a registration that the caller has locked: ends its live attempt and the tokens from before the claim, and puts the events that
-/// it sent before into the account's list. An agent that another agent confirms has the rights of the other.
+/// Claims a registration that the caller has locked: ends its live attempt and the tokens from before the claim, and moves its earlier
+/// events to the account. An agent that another agent confirms gets the rights of the confirming agent.
 pub(crate) async fn claim_locked(
     tx: &mut Tx<'_>,
     registration: RegistrationId,
@@ -516,7 +514,7 @@ pub(crate) async fn claim_locked(
 const END_ATTEMPT: &str =
     "UPDATE claim_attempts SET state = 'superseded' WHERE registration_id = $1 AND state = 'live'";
 
-/// Adds an attempt, numbered after the newest attempt of its registration, which the caller has locked.
+/// Adds an attempt with the next number of its registration, which the caller has locked.
 async fn insert_attempt(tx: &mut Tx<'_>, attempt: &Attempt, now: Timestamp) -> Result<(), sqlx::Error> {
     const SQL: &str = "INSERT INTO claim_attempts (token_hash, registration_id, number, sealed_code, email, created_at,
             expires_at, wrong_tries, state)

@@ -1,8 +1,8 @@
-//! Accounts that their owners close (`docs/decisions/0017-retention-and-erasure.md`).
+//! Closing of accounts by their owners (`docs/decisions/0017-retention-and-erasure.md`).
 //!
-//! 1. [`Store::account_close`] is one transaction: every access ends, and the owner's address is free for a new account.
-//! 2. [`Store::closed_accounts_empty`], called by the janitor, deletes the contents in small transactions. Each is repeated until nothing is
-//!    left, so a crash, or a request that was in flight when the account was closed, leaves nothing behind.
+//! 1. [`Store::account_close`] is one transaction: it ends every access and frees the owner's e-mail address for a new account.
+//! 2. [`Store::closed_accounts_empty`], called by the janitor, deletes the contents in small transactions. Each is repeated until all rows
+//!    are deleted, including rows of a crash or of requests that were in flight when the account was closed.
 //!
 //! The row of the account stays, without its name: the ledger of its balance refers to it. Recorded events stay in the log.
 
@@ -23,13 +23,13 @@ use crate::row::parsed;
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
-/// Longer than any request: after it, no request that saw the account open still runs.
+/// Longer than any request: after it, every request that saw the account open has ended.
 const GRACE: TimeDelta = TimeDelta::minutes(10);
 
-/// Closed accounts that one call looks at.
+/// Maximum number of closed accounts per call.
 const ACCOUNTS_MAX: i64 = 100;
 
-/// Memories that are listed at once.
+/// Number of memories per page.
 const MEMORIES_AT_ONCE: usize = 50;
 
 crate::row! {
@@ -41,8 +41,8 @@ crate::row! {
 }
 
 impl Store {
-    /// Closes an account: ends its sessions, tokens, agents, keys and computers, and stops its batches. `notice` is stored with it.
-    /// `false` if it was closed before or does not exist.
+    /// Closes an account: ends its sessions, tokens, agents, keys and computers, and stops its batches. `notice` is stored in the same
+    /// transaction. `false` if the account is closed or does not exist.
     #[boxed]
     pub async fn account_close(
         &self,
@@ -75,7 +75,7 @@ impl Store {
         .await
     }
 
-    /// Deletes contents of closed accounts; the number of accounts that are empty now. The next call continues.
+    /// Deletes contents of closed accounts; returns the number of accounts that are empty now. The next call continues.
     #[boxed]
     pub async fn closed_accounts_empty(&self, now: Timestamp, settings: &PurgeSettings) -> Result<u64, StoreError> {
         const TO_EMPTY: &str = "SELECT account_id, person_id, closed_at FROM account_closings
@@ -89,7 +89,7 @@ impl Store {
         Ok(emptied)
     }
 
-    /// Deletes contents of one account; `true` if nothing is left.
+    /// Deletes contents of one account; `true` if all are deleted.
     async fn empty(&self, closing: &ClosingRow, now: Timestamp, settings: &PurgeSettings) -> Result<bool, StoreError> {
         let account: UserAccountId = parsed("account_closings.account_id", &closing.account_id)?;
         in_transaction!(&self.pool, |tx| end_access(tx, closing, now).await)
@@ -144,9 +144,9 @@ impl Store {
         Ok(false)
     }
 
-    /// Deletes rows that belong to the account alone.
+    /// Deletes the rows that belong only to the account.
     async fn delete_rows(&self, account: &UserAccountId, settings: &PurgeSettings) -> Result<bool, StoreError> {
-        // A batch that runs ends first. A space with a memory of another account stays, not public, for that account.
+        // A running batch must end first. A space with a memory of another account stays for that account and is not public any more.
         const KINDS: [&str; 9] = [
             "DELETE FROM feed_entries WHERE (account_id, notification_id) IN
                 (SELECT account_id, notification_id FROM feed_entries WHERE account_id = $1 LIMIT $2)",
@@ -173,9 +173,9 @@ impl Store {
             loop {
                 let writer = self.pool.writer();
                 let statement = query(sql).bind(account.as_str()).bind(rows_max);
-                let done = statement.execute(writer).during(Operation::EmptyClosedAccount).await?;
+                let rows_affected = statement.execute(writer).during(Operation::EmptyClosedAccount).await?;
                 left = left.saturating_sub(1);
-                if done < rows_max.unsigned_abs() {
+                if rows_affected < rows_max.unsigned_abs() {
                     break;
                 }
                 if left == 0 {
@@ -189,7 +189,7 @@ impl Store {
         Ok(is_done && running == 0)
     }
 
-    /// Unlinks the identities, once their reports are forwarded.
+    /// Unlinks the identities after their reports are forwarded.
     async fn unlink_identities(&self, account: &UserAccountId) -> Result<bool, StoreError> {
         let mut is_done = true;
         for identity in self.identities_of_account(account).await? {
@@ -198,8 +198,8 @@ impl Store {
         Ok(is_done)
     }
 
-    /// Frees an identity: its levels for all computers end, and the chain on which the service reported about it is not continued, so
-    /// that a later owner does not see it.
+    /// Frees an identity: deletes its levels for all computers and ends the chain of reports about it, so that a later owner does not see
+    /// it.
     async fn unlink_identity(&self, account: &UserAccountId, identity: &UserCuid) -> Result<bool, StoreError> {
         const LOCK: &str = "UPDATE identities SET account_id = account_id WHERE user_cuid = $1 AND account_id = $2";
         const WAITING: &str = "SELECT COUNT(*) FROM consent_outbox WHERE user_cuid = $1";
@@ -235,8 +235,8 @@ impl Store {
         .await
     }
 
-    /// Deletes agents and detached computers. The ids of the computers are spent: recorded events stay in the log, and no computer registers
-    /// under them again. Their levels and usage go with them, as those of computers that were never attached do.
+    /// Deletes agents and detached computers. The ids of the computers are spent, because recorded events stay in the log: a computer
+    /// cannot register under them again. Their levels and usage are deleted too, as for unattached computers.
     async fn delete_parties(&self, account: &UserAccountId, settings: &PurgeSettings) -> Result<bool, StoreError> {
         const COMPUTERS: &str = "DELETE FROM machines WHERE machine_uuid IN (SELECT a.machine_uuid FROM attachments a
                 JOIN machines m ON m.machine_uuid = a.machine_uuid AND m.user_cuid = a.user_cuid
@@ -275,8 +275,8 @@ impl Store {
         Ok(false)
     }
 
-    /// Deletes what the account is known by. The person stays if they signed in again; while a finished device code or a session refers to
-    /// the row, a later call deletes it.
+    /// Deletes the name and owner of the account. The person stays if they signed in again; while a finished device code or a session
+    /// refers to the row, a later call deletes it.
     async fn finish(&self, closing: &ClosingRow, now: Timestamp) -> Result<bool, StoreError> {
         const FORGET: [&str; 2] = [
             "DELETE FROM attachments WHERE account_id = $1",
@@ -311,7 +311,7 @@ impl Store {
     }
 }
 
-/// Ends every access of a closed account. Sessions that began later belong to a person who signed in again.
+/// Ends every access of a closed account. Sessions that started later belong to a person who signed in again.
 async fn end_access(tx: &mut Tx<'_>, closing: &ClosingRow, now: Timestamp) -> Result<(), sqlx::Error> {
     const END: [&str; 6] = [
         "UPDATE webhook_deliveries SET next_try_at = NULL, settled_at = $2 WHERE next_try_at IS NOT NULL

@@ -1,4 +1,4 @@
-//! The levels that people, agents and computers set (`docs/decisions/0014-consent.md`).
+//! Consent levels that people, agents and computers set (`docs/decisions/0014-consent.md`).
 
 pub(crate) mod baseline;
 mod notice;
@@ -31,12 +31,12 @@ pub use self::notice::{LevelAuthor, OthersLevel};
 pub struct ConsentRecord {
     /// Identity that the level applies to.
     pub user_cuid: UserCuid,
-    /// Where, and how much.
+    /// Scope and level.
     pub rule: ConsentRule,
 }
 
 impl Store {
-    /// All levels of an identity, the general ones first.
+    /// All levels of an identity, general ones first.
     #[boxed]
     pub async fn consent_rules(&self, user_cuid: &UserCuid) -> Result<Vec<ConsentRule>, StoreError> {
         const SQL: &str = "SELECT user_cuid, machine_uuid, lane, level, set_by FROM consent_levels WHERE user_cuid = $1
@@ -53,8 +53,8 @@ impl Store {
             .collect::<Result<_, _>>()?)
     }
 
-    /// All levels of all identities that are linked to an account, identity by identity: those for all computers, and those of computers
-    /// that are or were attached to it. Levels that a computer which only names an identity set for itself are excluded.
+    /// All levels of all identities of an account, by identity: levels for all computers, and levels of computers that are or were attached
+    /// to the account. A level that a computer set for itself is excluded if the computer only names the identity.
     #[boxed]
     pub async fn consent_of_account(&self, account: &UserAccountId) -> Result<Vec<ConsentRecord>, StoreError> {
         const SQL: &str = "SELECT c.user_cuid, c.machine_uuid, c.lane, c.level, c.set_by
@@ -72,9 +72,9 @@ impl Store {
         Ok(rows.into_iter().map(ConsentRecord::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Sets one level for each of these identities, for one computer or all, for one lane or all; all or none. A computer's
-    /// level of itself is a row beside its person's. Gives the identities whose level this changed. Each change is reported by an event that is written with it and waits in the outbox.
-    /// Identities must be known.
+    /// Sets one level for several identities, all or none: for one computer or all, for one lane or all. A computer's level for itself is a
+    /// separate row from the person's. Returns the identities with a changed level. Each change is reported by an event that is written to
+    /// the outbox in the same transaction. The identities must exist.
     #[boxed]
     pub async fn consent_set(
         &self,
@@ -87,7 +87,7 @@ impl Store {
         self.consent_set_by(identities, rule, &LevelAuthor { reason, ..LevelAuthor::default() }, now, rng).await
     }
 
-    /// The same for an author who is named in the report, and with a notice to the owner of the account.
+    /// The same with an author for the report, and with a notice to the owner of the account.
     #[boxed]
     pub async fn consent_set_by(
         &self,
@@ -99,7 +99,7 @@ impl Store {
     ) -> Result<Vec<UserCuid>, StoreError> {
         let reason = author.reason.map(storable);
         let author = LevelAuthor { reason: reason.as_deref(), ..*author };
-        // In one order, so that two calls for the same identities do not wait for each other in a circle.
+        // Sorted, so that concurrent calls for the same identities do not deadlock.
         let mut identities = identities.to_vec();
         identities.sort_unstable_by(|left, right| left.as_str().cmp(right.as_str()));
         in_transaction!(&self.pool, |tx| set_levels(self, tx, &identities, rule, &author, now, rng).await)
@@ -107,8 +107,8 @@ impl Store {
             .await
     }
 
-    /// Sets one level for all computers of an account: for each identity that is linked to it, also for one that is being linked. `rule` has
-    /// no computer. Gives the identities whose level this changed.
+    /// Sets one level for all computers of an account: for each linked identity, including one that is being linked. `rule` has no
+    /// computer. Returns the identities with a changed level.
     #[boxed]
     pub async fn consent_set_baseline(
         &self,
@@ -129,8 +129,9 @@ impl Store {
         .await
     }
 
-    /// Changes records of the person, each only if it is as the edit expects it; all or none. `author` is the person or an agent. Edits of a
-    /// level for all computers are stale if they leave out an identity of the account. Where an edit removes the last record of a scope, its report contains `default_level`. Each change is reported by one event, written with it.
+    /// Changes consent records of the person, each only if its current value is the expected one; all or none. `author` is the person or an
+    /// agent. Edits of a level for all computers are stale if they leave out an identity of the account. If an edit removes the last record
+    /// of a scope, its report contains `default_level`. Each change is reported by one event in the same transaction.
     #[boxed]
     pub async fn consent_edit(
         &self,
@@ -140,7 +141,7 @@ impl Store {
         now: Timestamp,
         rng: &Rng,
     ) -> Result<ConsentEdited, StoreError> {
-        // The general scopes first: the level that a removed record leaves behind is the new one.
+        // General scopes first: if a record is removed, the level that applies then is already the new one.
         let mut edits: Vec<&ConsentEdit> = edits.iter().collect();
         edits.sort_by_key(|edit| (edit.identity.as_str(), edit.machine.is_some(), edit.lane.is_some()));
         in_transaction!(
@@ -160,21 +161,21 @@ impl Store {
                     let chain = lock_chain(tx, &edit.identity, now, rng).await?;
                     let level = edit.after.unwrap_or(default_level);
                     let mut rule = ConsentRule { machine: edit.machine, lane: edit.lane, level, set_by: author };
-                    let before = level_of(tx, &edit.identity, &rule).await?;
-                    let Some(chain) = chain.filter(|_| before == edit.before) else {
+                    let current = level_of(tx, &edit.identity, &rule).await?;
+                    let Some(chain) = chain.filter(|_| current == edit.before) else {
                         return Ok(ConsentEdited::Stale);
                     };
-                    if before == edit.after {
+                    if current == edit.after {
                         continue;
                     }
                     if edit.after.is_some() {
-                        write_level(tx, &edit.identity, &rule, before.is_some(), None, now).await?;
+                        write_level(tx, &edit.identity, &rule, current.is_some(), None, now).await?;
                     } else {
                         remove_level(tx, &edit.identity, &rule).await?;
                         let left = rules_of(tx, &edit.identity).await?;
                         rule.level = person_rule(&left, edit.machine, edit.lane).map_or(default_level, |rule| rule.level);
                     }
-                    let report = Report { rule, previous: before, inherited: edit.after.is_none(), agent: None, reason: None, is_news: true, pause: None };
+                    let report = Report { rule, previous: current, inherited: edit.after.is_none(), agent: None, reason: None, is_news: true, pause: None };
                     write_report(self, tx, chain, &edit.identity, report, now, rng).await?;
                     records += 1;
                     if identities.last() != Some(&edit.identity) {
@@ -197,7 +198,7 @@ impl Store {
     }
 }
 
-/// What became of edits.
+/// Result of edits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConsentEdited {
     /// All edits are in force.
@@ -207,7 +208,7 @@ pub enum ConsentEdited {
         /// The identities with changes.
         identities: Vec<UserCuid>,
     },
-    /// A record is not as its edit expects it. Nothing was written.
+    /// A record differs from its expected value. Nothing was written.
     Stale,
 }
 
@@ -223,7 +224,7 @@ struct Report<'a> {
     pause: Option<PauseReport>,
 }
 
-/// Sets one level for identities, in their order, and queues the letter to their owner; gives those whose level this changed.
+/// Sets one level for identities, in order, and queues the mail to their owner; returns the identities with a changed level.
 async fn set_levels(
     store: &Store,
     tx: &mut Tx<'_>,
@@ -237,12 +238,13 @@ async fn set_levels(
     let mut news = None;
     for user_cuid in identities {
         let chain = lock_chain(tx, user_cuid, now, rng).await?;
-        let before = level_of(tx, user_cuid, rule).await?;
-        let is_changed = write_level(tx, user_cuid, rule, before.is_some(), reason, now).await?;
+        let old_level = level_of(tx, user_cuid, rule).await?;
+        let is_changed = write_level(tx, user_cuid, rule, old_level.is_some(), reason, now).await?;
         if let Some(chain) = chain.filter(|_| is_changed) {
-            news = news.or_else(|| chain.account().map(|account| (account.to_owned(), before)));
+            news = news.or_else(|| chain.account().map(|account| (account.to_owned(), old_level)));
             let rule = rule.clone();
-            let report = Report { rule, previous: before, inherited: false, agent, reason, is_news: true, pause: None };
+            let report =
+                Report { rule, previous: old_level, inherited: false, agent, reason, is_news: true, pause: None };
             write_report(store, tx, chain, user_cuid, report, now, rng).await?;
             changed.push(user_cuid.clone());
         }
@@ -253,7 +255,7 @@ async fn set_levels(
     Ok(changed)
 }
 
-/// Locks an identity first: its levels, and its chain, change one after the other. `None` if it is unknown.
+/// Locks an identity, which serialises changes of its levels and of its chain. `None` if it is unknown.
 async fn lock_chain(
     tx: &mut Tx<'_>,
     user_cuid: &UserCuid,
@@ -266,7 +268,7 @@ async fn lock_chain(
     query(SQL).bind(user_cuid.as_str()).bind(rng.uuid_v7(now)).fetch_optional(tx).await
 }
 
-/// The level of the record for the scope of `rule`, of the same side: the person's or the computer's.
+/// The level of the record for the scope of `rule`, set by the same side: person or computer.
 async fn level_of(
     tx: &mut Tx<'_>,
     user_cuid: &UserCuid,
@@ -299,7 +301,7 @@ async fn write_level(
             AND (set_by = 'computer') = ($7 = 'computer') AND level <> $4";
     const ADD: &str = "INSERT INTO consent_levels (user_cuid, machine_uuid, lane, level, reason, changed_at, set_by)
         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
-    let done = query(if is_there { CHANGE } else { ADD })
+    let rows_affected = query(if is_there { CHANGE } else { ADD })
         .bind(user_cuid.as_str())
         .bind(rule.machine.map(|machine| machine.as_uuid()))
         .bind(rule.lane.map(Lane::as_str))
@@ -309,7 +311,7 @@ async fn write_level(
         .bind(rule.set_by.as_str())
         .execute(tx)
         .await?;
-    Ok(done > 0)
+    Ok(rows_affected > 0)
 }
 
 /// Removes the record of one side for a scope.
@@ -335,7 +337,7 @@ async fn rules_of(tx: &mut Tx<'_>, user_cuid: &UserCuid) -> Result<Vec<ConsentRu
     rules.collect::<Result<_, _>>().map_err(undecodable)
 }
 
-/// Writes the event that reports a change, at the end of the chain of its identity, and notifies the owner.
+/// Writes the event that reports a change to the end of the identity's chain, and notifies the owner.
 async fn write_report(
     store: &Store,
     tx: &mut Tx<'_>,

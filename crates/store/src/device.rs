@@ -335,7 +335,7 @@ impl Store {
 
     /// Attaches the computer of a pending code to the account of the approver; with `agreed.key`, the key that it asks for becomes valid
     /// and takes the place of those that it had; with `agreed.agent`, the agent that asks with it is claimed for the account. Exactly one of
-    /// any number of calls approves, and never beside a denial. With `agreed.consent`, that level becomes the approver's. `notice` writes the letter about it, stored with the approval or not at all. An agent that was revoked
+    /// any number of calls approves, and never beside a denial. With `agreed.consent`, that level becomes the approver's. `notice` writes the mail about it, stored with the approval or not at all. An agent that was revoked
     /// meanwhile approves nothing: to it the code is consumed.
     pub async fn device_approve(
         &self,
@@ -584,7 +584,7 @@ impl TryFrom<AskingRow> for AskingDevice {
     }
 }
 
-/// Writes the level that the approver chose for a computer, which the account has now. The letter about the attachment says it.
+/// Writes the level that the approver chose for a computer, which the account has now. The mail about the attachment says it.
 async fn agree_to_level(
     store: &Store,
     tx: &mut Tx<'_>,

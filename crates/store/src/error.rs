@@ -1,4 +1,4 @@
-//! What can go wrong with a database, named by the operation that failed.
+//! Errors of a database, named by the operation that failed.
 
 use std::error::Error;
 use std::fmt;
@@ -12,7 +12,7 @@ pub enum StoreError {
     /// The database cannot be opened.
     #[error("the database cannot be opened: {what}")]
     Open {
-        /// What stood in the way.
+        /// The step that failed.
         what: String,
         /// The error of the driver or of the file system.
         #[source]
@@ -25,10 +25,10 @@ pub enum StoreError {
         setting: &'static str,
         /// Value of the setting.
         found: String,
-        /// The values that keep the promises.
+        /// The accepted values.
         needed: &'static str,
     },
-    /// The tables were made by a newer version of this program.
+    /// A newer version of this program created the tables.
     #[error(
         "the database has schema {found}, this program knows {known}, and migration {refusing} is not for it: run a newer version of the \
          program"
@@ -41,7 +41,7 @@ pub enum StoreError {
         /// Number and name of the first migration that does not permit this program.
         refusing: String,
     },
-    /// The tables are those of an older version of this program, or there are none.
+    /// The tables are from an older version of this program, or there are none.
     #[error("the database has schema {found}, this program needs {known}: run its migrations {missing}")]
     SchemaTooOld {
         /// The newest migration of the database; 0 when there is none.
@@ -51,10 +51,10 @@ pub enum StoreError {
         /// Numbers and names of the migrations that the database lacks.
         missing: String,
     },
-    /// The tables cannot be brought up to date.
+    /// A migration failed.
     #[error("the database cannot be migrated")]
     Migrate(#[from] MigrateError),
-    /// The database refused or did not answer.
+    /// The database rejected the operation or did not answer.
     #[error("cannot {operation}")]
     Database {
         /// The operation, as a verb and its object.
@@ -63,7 +63,7 @@ pub enum StoreError {
         #[source]
         source: sqlx::Error,
     },
-    /// A row holds what this program never writes.
+    /// A row contains a value that this program never writes.
     #[error(transparent)]
     Corrupt(#[from] Corrupt),
 }
@@ -78,7 +78,7 @@ impl fmt::Display for FailedOperation {
     }
 }
 
-/// A row that holds what this program never writes.
+/// A row with a value that this program never writes.
 #[derive(Debug, thiserror::Error)]
 #[error("the database is damaged: {column} cannot be read")]
 pub struct Corrupt {
@@ -90,14 +90,14 @@ pub struct Corrupt {
 }
 
 impl Corrupt {
-    /// A fault in `column` (`table.column`).
+    /// Creates the error of `column` (`table.column`).
     pub fn new(column: &'static str, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { column, source: source.into() }
     }
 }
 
 impl StoreError {
-    /// Whether the same operation may succeed later: the database is away, busy, full or restarting.
+    /// Whether the same operation may succeed later: the database is unavailable, busy, full or restarting.
     pub fn is_unavailable(&self) -> bool {
         match self {
             Self::Open { .. } => true,
@@ -107,12 +107,12 @@ impl StoreError {
         }
     }
 
-    /// Whether a row of this key exists already.
+    /// Whether a row with this key exists already.
     pub fn is_unique_violation(&self) -> bool {
         self.database().is_some_and(sqlx::error::DatabaseError::is_unique_violation)
     }
 
-    /// Whether the row refers to another that does not exist.
+    /// Whether the row refers to a missing row.
     pub fn is_foreign_key_violation(&self) -> bool {
         self.database().is_some_and(sqlx::error::DatabaseError::is_foreign_key_violation)
     }
@@ -145,7 +145,7 @@ impl<T> Context<T> for Result<T, sqlx::Error> {
     }
 }
 
-/// Lets damage that shows in the midst of a transaction pass through it with `?`; [`Context`] finds it again.
+/// Passes a corrupt row through a transaction with `?`; [`Context`] restores the error.
 impl From<Corrupt> for sqlx::Error {
     fn from(corrupt: Corrupt) -> Self {
         Self::Decode(Box::new(corrupt))

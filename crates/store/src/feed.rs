@@ -17,10 +17,10 @@ use crate::row::{limit, parsed};
 use crate::{Store, in_transaction, joined};
 use async_recursion::async_recursion as boxed;
 
-/// Entries of a kind that an account keeps.
+/// Maximum number of stored entries per account and kind.
 pub const ENTRIES_KEPT_MAX: u32 = 1_000;
 
-/// Entries of a kind after which no more are written for an account. What comes between two rounds of the janitor fits.
+/// Number of entries per account and kind at which no more are written until the janitor has run.
 pub const ENTRIES_WRITTEN_MAX: u32 = 2 * ENTRIES_KEPT_MAX;
 
 /// A feed, as [`FeedRow`].
@@ -32,7 +32,7 @@ impl Store {
     pub async fn feed_create(&self, feed: &Feed, token: &SecretHash) -> Result<bool, StoreError> {
         const SQL: &str = "INSERT INTO feeds (account_id, token_hash, kinds, created_at) VALUES ($1, $2, $3, $4)
             ON CONFLICT (account_id) DO NOTHING";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(feed.account.as_str())
             .bind(token.as_bytes())
             .bind(kinds_text(&feed.kinds))
@@ -40,7 +40,7 @@ impl Store {
             .execute(self.pool.writer())
             .during(Operation::CreateFeed)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// The feed of an account.
@@ -79,7 +79,7 @@ impl Store {
         Ok(statement.during(Operation::ChangeFeed).await? == 1)
     }
 
-    /// Replaces the secret of a feed; the replaced one ends at once. `false` if the account has no feed.
+    /// Replaces the secret of a feed; the old one becomes invalid. `false` if the account has no feed.
     #[boxed]
     pub async fn feed_relink(&self, account: &UserAccountId, token: &SecretHash) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE feeds SET token_hash = $2 WHERE account_id = $1";
@@ -95,9 +95,9 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let done = query(FEED).bind(account.as_str()).execute(&mut *tx).await?;
+                let rows_affected = query(FEED).bind(account.as_str()).execute(&mut *tx).await?;
                 query(ENTRIES).bind(account.as_str()).execute(&mut *tx).await?;
-                Ok(done == 1)
+                Ok(rows_affected == 1)
             },
             commit if |deleted| *deleted
         )

@@ -1,4 +1,4 @@
-//! Content filters of accounts, and the content that they left out (`docs/decisions/0025-from-url-to-text.md`).
+//! Content filters of accounts, and their decisions (`docs/decisions/0025-from-url-to-text.md`).
 
 use domain::Timestamp;
 use domain::filter::{FilterSettings, FilterVerdict};
@@ -15,7 +15,7 @@ use async_recursion::async_recursion as boxed;
 /// One decision of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiledVerdict {
-    /// The subject: an address, or the title of a note.
+    /// The subject: a URL, or the title of a note.
     pub subject: String,
     /// The decision.
     pub verdict: FilterVerdict,
@@ -24,7 +24,7 @@ pub struct FiledVerdict {
 }
 
 impl Store {
-    /// The settings of an account; those that ask for nothing when it has none.
+    /// The settings of an account; the default, without conditions, if it has none.
     #[boxed]
     pub async fn filter_settings(&self, account: &UserAccountId) -> Result<FilterSettings, StoreError> {
         const SQL: &str = "SELECT settings FROM knowledge_settings WHERE account_id = $1";
@@ -58,15 +58,15 @@ impl Store {
             .map(drop)
     }
 
-    /// Changes the settings of an account within a transaction that locks them; returns the new ones. Nothing is written if `change` returns
-    /// an error.
+    /// Changes the settings of an account within a transaction that locks them; returns the new ones. An error of `change` leaves them
+    /// unchanged.
     pub async fn filter_settings_change<E: Send>(
         &self,
         account: &UserAccountId,
         change: impl FnOnce(FilterSettings) -> Result<FilterSettings, E> + Send,
         now: Timestamp,
     ) -> Result<Result<FilterSettings, E>, StoreError> {
-        // Whether the row was there or not, it is this transaction's from here on.
+        // Locks the row, and inserts it if it is absent.
         const TAKE: &str = "INSERT INTO knowledge_settings (account_id, settings, updated_at) VALUES ($1, '{}', $2)
             ON CONFLICT (account_id) DO UPDATE SET updated_at = excluded.updated_at RETURNING settings";
         const WRITE: &str = "UPDATE knowledge_settings SET settings = $2 WHERE account_id = $1";
@@ -75,11 +75,11 @@ impl Store {
             |tx| {
                 let take = scalar(TAKE).bind(account.as_str()).bind(now);
                 let text: String = take.fetch_one(&mut *tx).await?;
-                let known = match serde_json::from_str(&text) {
-                    Ok(known) => known,
+                let existing = match serde_json::from_str(&text) {
+                    Ok(existing) => existing,
                     Err(error) => return Ok(Err(Unchanged::Unreadable(error))),
                 };
-                let settings = match change(known) {
+                let settings = match change(existing) {
                     Ok(settings) => settings,
                     Err(refusal) => return Ok(Err(Unchanged::Refused(refusal))),
                 };
@@ -125,7 +125,7 @@ impl Store {
             .map(drop)
     }
 
-    /// What filters decided for an account, newest first.
+    /// Decisions of an account's filters, newest first.
     #[boxed]
     pub async fn verdicts_of_account(
         &self,
@@ -146,7 +146,7 @@ impl Store {
 
 const COLUMN: &str = "knowledge_settings.settings";
 
-/// Why settings stay as they are.
+/// Why settings stay unchanged.
 enum Unchanged<E> {
     Refused(E),
     Unreadable(serde_json::Error),

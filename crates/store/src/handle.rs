@@ -16,24 +16,24 @@ use async_recursion::async_recursion as boxed;
 static SQLITE: Migrator = sqlx_macros::migrate!("../../migrations/sqlite");
 static POSTGRES: Migrator = sqlx_macros::migrate!("../../migrations/postgres");
 
-/// The facts. Cheap to clone.
+/// The main database. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) pool: Pool,
     /// Whether changes are announced to other processes (`database.notify`).
     pub(crate) notifies: bool,
-    /// The notifications that are written.
+    /// Limits of the written notifications.
     pub(crate) notices: NoticeLimits,
-    /// The node that has the leases of this store.
+    /// The node that holds the leases of this store.
     pub(crate) holder: Option<NodeId>,
-    /// Answers searches, if the settings name one.
+    /// The replica that answers searches, if one is configured.
     pub(crate) replica: Option<Replica>,
-    /// Its pool is that of a replica.
+    /// Whether the pool is a replica's.
     pub(crate) is_replica: bool,
 }
 
 impl Store {
-    /// Connects; see [`Pool::open`]. The tables are those of the last [`Store::migrate`].
+    /// Connects; see [`Pool::open`]. Requires an earlier [`Store::migrate`].
     #[boxed]
     pub async fn open(settings: &DatabaseSettings, sqlite_path: &Path) -> Result<Self, StoreError> {
         let pool = Pool::open(settings, sqlite_path, None).await?;
@@ -48,7 +48,7 @@ impl Store {
         })
     }
 
-    /// A copy of the facts in a file, such as a backup, for reading alone.
+    /// Opens a copy of the main database in a file, such as a backup, read-only.
     #[boxed]
     pub async fn open_copy(sqlite_path: &Path) -> Result<Self, StoreError> {
         let pool = Pool::open_copy(sqlite_path).await?;
@@ -64,7 +64,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Makes the tables, or brings them up to date. Refuses those of a newer program.
+    /// Creates or upgrades the tables. Fails if a newer program created them.
     #[boxed]
     pub async fn migrate(&self) -> Result<(), StoreError> {
         self.pool.migrate(&SQLITE, &POSTGRES).await
@@ -75,18 +75,18 @@ impl Store {
         self.pool.known_schema(&SQLITE, &POSTGRES)
     }
 
-    /// Refuses tables that are newer or older than this program.
+    /// Fails if the tables are newer or older than this program.
     #[boxed]
     pub async fn check_schema(&self) -> Result<(), StoreError> {
         self.pool.check_schema(&SQLITE, &POSTGRES).await
     }
 
-    /// Writes a row in a transaction of its own and commits it, to learn whether the database takes writes.
+    /// Commits a write in a separate transaction, to test whether the database accepts writes.
     #[boxed]
     pub async fn writable(&self) -> Result<(), StoreError> {
         const SQL: &str = "UPDATE heartbeat SET beats = beats + 1 WHERE id = 1";
         if self.pool.is_postgres() {
-            // A statement by itself is a transaction, in one round trip.
+            // A single statement is a transaction, in one round trip.
             return query(SQL).execute(self.pool.writer()).during(Operation::WriteHeartbeat).await.map(drop);
         }
         in_transaction!(&self.pool, |tx| query(SQL).execute(&mut *tx).await.map(drop))
@@ -94,7 +94,7 @@ impl Store {
             .await
     }
 
-    /// Reads as requests do that present a credential, to test whether the database answers short reads.
+    /// Executes the read of a request's credential, to test whether the database answers short reads.
     #[boxed]
     pub async fn readable(&self) -> Result<(), StoreError> {
         // No secret has this hash.
@@ -107,7 +107,7 @@ impl Store {
         &self.pool
     }
 
-    /// Waits for the connections to come back and closes them.
+    /// Waits until the connections are returned and closes them.
     #[boxed]
     pub async fn close(&self) {
         if let Some(replica) = &self.replica {

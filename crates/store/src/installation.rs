@@ -1,4 +1,4 @@
-//! Which installation the facts belong to, and what they remember of its embedded log.
+//! The installation that the main database belongs to, and its remembered log checkpoint.
 
 use domain::Timestamp;
 use domain::checkpoint::{Checkpoint, VerifierKey};
@@ -14,13 +14,13 @@ use async_recursion::async_recursion as boxed;
 /// The id of the installation, and its remembered log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installation {
-    /// Its id, which the log carries too.
+    /// The id, which the log contains too.
     pub id: InstallationId,
-    /// The log; `None` while there was no embedded one.
+    /// The log; `None` while there was no embedded log.
     pub log: Option<RememberedLog>,
 }
 
-/// The newest checkpoint of the embedded log that the facts have seen.
+/// The newest checkpoint of the embedded log that the main database has seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RememberedLog {
     /// The key that signed it.
@@ -66,7 +66,7 @@ impl TryFrom<InstallationRow> for Installation {
 const GET: &str = "SELECT installation_id, log_vkey, log_checkpoint, log_size FROM installation WHERE id = 1";
 
 impl Store {
-    /// The installation; `None` until the first start has given it an id.
+    /// The installation; `None` until the first start has assigned an id.
     #[boxed]
     pub async fn installation(&self) -> Result<Option<Installation>, StoreError> {
         let row: Option<InstallationRow> =
@@ -74,7 +74,7 @@ impl Store {
         Ok(row.map(Installation::try_from).transpose()?)
     }
 
-    /// Gives the facts an id, unless they have one: the first process decides.
+    /// Assigns an id to the main database, unless it has one: the first process decides.
     #[boxed]
     pub async fn installation_begin(&self, id: InstallationId) -> Result<Installation, StoreError> {
         const ADD: &str = "INSERT INTO installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING";
@@ -87,14 +87,14 @@ impl Store {
         Ok(row.try_into()?)
     }
 
-    /// Remembers a checkpoint if it is the first, or larger than the remembered one and by the same key. Returns whether it was.
+    /// Stores a checkpoint if it is the first, or larger than the stored one and signed with the same key. Returns whether it was stored.
     #[boxed]
     pub async fn installation_remember(&self, log: &RememberedLog, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str =
             "UPDATE installation SET log_vkey = $1, log_checkpoint = $2, log_size = $3, remembered_at = $4
             WHERE id = 1 AND (log_vkey IS NULL OR (log_vkey = $1 AND log_size < $3))";
         let size = crate::outbox::number(log.size);
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(&log.vkey)
             .bind(&log.checkpoint)
             .bind(size)
@@ -102,10 +102,10 @@ impl Store {
             .execute(self.pool.writer())
             .during(Operation::RememberCheckpointOfLog)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
-    /// Remembers the first checkpoint of another epoch. Usage is counted from its end on if it has fewer leaves than were counted.
+    /// Stores the first checkpoint of another epoch. Usage is counted from its end on if it has fewer leaves than were counted.
     #[boxed]
     pub async fn installation_new_log(&self, log: &RememberedLog, now: Timestamp) -> Result<(), StoreError> {
         const SET: &str =

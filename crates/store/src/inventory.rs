@@ -9,7 +9,7 @@ use crate::pool::query;
 use async_recursion::async_recursion as boxed;
 
 crate::row! {
-    /// Rows of the facts that people know.
+    /// Row counts of the main database that are shown to people.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
     pub struct Inventory {
         /// Accounts.
@@ -28,7 +28,7 @@ crate::row! {
 }
 
 impl Inventory {
-    /// Each with its noun.
+    /// Each count with its noun.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, i64)> {
         let Self { accounts, computers, agents, held_events, spaces, memories } = *self;
         [

@@ -1,5 +1,5 @@
-//! Retention: which rows are deleted, and when. Rows are deleted in small batches, each committed by itself, so that no request waits
-//! long behind the janitor; a second janitor beside it does no harm.
+//! Retention: deletes rows after their retention time. Rows are deleted in small batches, each in a separate transaction, so that requests
+//! do not wait long for the janitor. Several janitors may run concurrently.
 
 mod erasure;
 mod feeds;
@@ -32,28 +32,28 @@ pub struct PurgeSettings {
     /// Claim attempts, after they expired and their outcome can no longer be requested.
     #[serde(with = "humantime_serde")]
     pub attempts_kept: Duration,
-    /// Device codes, after their time; no shorter than computers may still ask whether they were attached, which is a day.
+    /// Device codes, after they expired; at least a day, in which computers may still poll for the result.
     #[serde(with = "humantime_serde")]
     pub device_codes_kept: Duration,
-    /// Unclaimed registrations, after their claim token ended, unless events of theirs are held.
+    /// Unclaimed registrations, after their claim token expired, unless events of the agent are held.
     #[serde(with = "humantime_serde")]
     pub unclaimed_kept: Duration,
-    /// Computers that were never attached to an account, after their last request, with the data that only they held. Recorded events stay.
+    /// Computers that were never attached, after their last request, with the data that only they refer to. Recorded events stay.
     #[serde(with = "humantime_serde")]
     pub unattached_kept: Duration,
     /// Held events, after they were released or discarded.
     #[serde(with = "humantime_serde")]
     pub held_kept: Duration,
-    /// Sign-in codes, after their time, and the addresses that asked for them; at least the hour in which they are counted.
+    /// Sign-in codes, after they expired, and the client addresses that requested them; at least the hour in which they are counted.
     #[serde(with = "humantime_serde")]
     pub signin_codes_kept: Duration,
-    /// Letters, after they were sent or given up.
+    /// Mails, after they were sent or given up.
     #[serde(with = "humantime_serde")]
     pub mails_kept: Duration,
-    /// Batches of the knowledge API, after they ended: how long their stream can be joined again.
+    /// Batches of the knowledge API, after they ended: how long their stream can be read again.
     #[serde(with = "humantime_serde")]
     pub batches_kept: Duration,
-    /// What filters left out, and why.
+    /// Decisions of filters.
     #[serde(with = "humantime_serde")]
     pub verdicts_kept: Duration,
     /// API keys, after they were revoked or expired.
@@ -62,13 +62,13 @@ pub struct PurgeSettings {
     /// Deliveries of webhooks, after they were delivered or given up.
     #[serde(with = "humantime_serde")]
     pub webhook_deliveries_kept: Duration,
-    /// Usage by day, after which the days of a computer are added into one row; no shorter than the longest window of a plan and two days.
+    /// Usage by day, after which the days of a computer are summed into one row; at least the longest window of a plan plus two days.
     #[serde(with = "humantime_serde")]
     pub usage_days_kept: Duration,
-    /// Maximum number of rows per statement. No setting of an operator: tests delete in small batches.
+    /// Maximum number of rows deleted in one batch. Not configurable: tests delete small batches.
     #[serde(skip, default = "batch_rows")]
     pub batch_rows: u32,
-    /// Batches of one kind at one call; the next call continues.
+    /// Maximum number of batches per kind and call; the next call continues.
     pub batches_max: u32,
 }
 
@@ -100,7 +100,7 @@ impl Default for PurgeSettings {
     }
 }
 
-/// How many rows of each kind were deleted.
+/// Number of deleted rows by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Purged {
     /// Sessions.
@@ -111,11 +111,11 @@ pub struct Purged {
     pub attempts: u64,
     /// Device codes.
     pub device_codes: u64,
-    /// Wrong user codes that were typed.
+    /// Wrong user codes.
     pub device_guesses: u64,
     /// Registrations, each with its attempts and tokens.
     pub registrations: u64,
-    /// Computers that were never attached, each with what only it held.
+    /// Computers that were never attached, with their data.
     pub machines: u64,
     /// Held events.
     pub held: u64,
@@ -123,34 +123,34 @@ pub struct Purged {
     pub signin_codes: u64,
     /// Mails.
     pub mails: u64,
-    /// Batches, each with its items.
+    /// Batches, with their items.
     pub batches: u64,
-    /// Verdicts of filters.
+    /// Decisions of filters.
     pub verdicts: u64,
-    /// Nodes that ended without stopping.
+    /// Nodes that stopped without deleting their row.
     pub nodes: u64,
     /// API keys.
     pub api_keys: u64,
     /// Deliveries of webhooks.
     pub webhook_deliveries: u64,
-    /// Closed accounts whose contents are deleted.
+    /// Closed accounts with deleted contents.
     pub closed_accounts: u64,
-    /// Days of usage that were added into the row of their computer.
+    /// Days of usage that were summed into one row per computer.
     pub usage_days: u64,
 }
 
 impl Store {
-    /// Deletes the rows whose retention time has passed.
+    /// Deletes rows after their retention time.
     #[boxed]
     pub async fn purge(&self, now: Timestamp, settings: &PurgeSettings) -> Result<Purged, StoreError> {
         let before = |kept: Duration| before(now, kept);
-        // Codes are counted for an hour after they were asked for.
+        // Codes are counted for an hour after they were requested.
         let codes_before = before(settings.signin_codes_kept.max(Duration::from_hours(1)));
         self.purge_kind(SIGNIN_ADDRESSES, codes_before, settings).await?;
         self.purge_kind(SIGNIN_ERRANDS, now, settings).await?;
-        // Processes whose clocks differ may count on different days.
+        // Yesterday is kept, because clocks of processes may differ.
         self.purge_sender_days(Day::from(Day::of(now).number() - 1), settings).await?;
-        // Before the computers: it leaves some of them to be cleaned up.
+        // Runs before the computers, because it leaves some computers to be cleaned up.
         let closed_accounts = self.closed_accounts_empty(now, settings).await?;
         Ok(Purged {
             closed_accounts,
@@ -185,14 +185,14 @@ impl Store {
         let batch_rows = settings.batch_rows.max(1);
         let mut purged = 0;
         for _ in 0..settings.batches_max {
-            let done = query(sql)
+            let rows_affected = query(sql)
                 .bind(before)
                 .bind(i64::from(batch_rows))
                 .execute(self.pool.writer())
                 .during(Operation::DeleteExpiredRows)
                 .await?;
-            purged += done;
-            if done < u64::from(batch_rows) {
+            purged += rows_affected;
+            if rows_affected < u64::from(batch_rows) {
                 break;
             }
         }
@@ -200,13 +200,13 @@ impl Store {
     }
 }
 
-/// The end of what is older than `kept`.
+/// The time `kept` before `now`.
 fn before(now: Timestamp, kept: Duration) -> Timestamp {
     let begin = TimeDelta::from_std(kept).ok().and_then(|kept| now.checked_sub_signed(kept));
     begin.unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-// In each: $1 before when it must have ended, $2 how many rows.
+// Parameters of each statement: `$1` the time before which the row must have ended, `$2` the maximum number of rows.
 
 const SESSIONS: &str = "DELETE FROM sessions WHERE token_hash IN
     (SELECT token_hash FROM sessions WHERE expires_at < $1 LIMIT $2)";
@@ -214,7 +214,7 @@ const SESSIONS: &str = "DELETE FROM sessions WHERE token_hash IN
 const TOKENS: &str = "DELETE FROM access_tokens WHERE token_hash IN
     (SELECT token_hash FROM access_tokens WHERE expires_at < $1 LIMIT $2)";
 
-/// The newest attempt is kept, so that a polling agent learns that its claim expired, as long as its claim token is good.
+/// The newest attempt is kept while its claim token is valid, so that a polling agent learns that its claim expired.
 const ATTEMPTS: &str = "DELETE FROM claim_attempts WHERE token_hash IN
     (SELECT a.token_hash FROM claim_attempts a JOIN registrations r ON r.id = a.registration_id
     WHERE a.expires_at < $1
@@ -226,8 +226,8 @@ const DEVICE_CODES: &str = "DELETE FROM device_codes WHERE device_code_hash IN
 const DEVICE_GUESSES: &str = "DELETE FROM device_guesses WHERE id IN
     (SELECT id FROM device_guesses WHERE guessed_at < $1 LIMIT $2)";
 
-/// Tokens and attempts go with their registration. An attempt that began before the claim token ended can still be completed.
-/// Held events were acknowledged: an agent with held events stays.
+/// Tokens and attempts are deleted with their registration. An attempt that started before the claim token expired can still be completed.
+/// An agent with held events stays, because these events were acknowledged.
 const REGISTRATIONS: &str = "DELETE FROM registrations WHERE id IN
     (SELECT r.id FROM registrations r WHERE r.claimed_at IS NULL AND r.claim_token_expires_at < $1
         AND NOT EXISTS (SELECT 1 FROM claim_attempts a WHERE a.registration_id = r.id AND a.expires_at >= $1)
@@ -248,11 +248,11 @@ const SIGNIN_ERRANDS: &str = "DELETE FROM signin_errands WHERE errand_hash IN
 const NODES: &str = "DELETE FROM nodes WHERE id IN
     (SELECT id FROM nodes WHERE last_beat_at < $1 LIMIT $2)";
 
-/// By the time when they were written, which both databases have an index for; queued mails stay.
+/// Uses the creation time, which both databases index; queued mails stay.
 const MAILS: &str = "DELETE FROM mails WHERE id IN
     (SELECT id FROM mails WHERE created_at < $1 AND (sent_at < $1 OR given_up_at < $1) LIMIT $2)";
 
-/// Items go with their batch. By the time when it came, which both databases have an index for.
+/// Items are deleted with their batch. Uses the creation time, which both databases index.
 const BATCHES: &str = "DELETE FROM batches WHERE id IN
     (SELECT id FROM batches WHERE created_at < $1 AND finished_at < $1 LIMIT $2)";
 
@@ -262,6 +262,6 @@ const VERDICTS: &str = "DELETE FROM verdicts WHERE id IN
 const WEBHOOK_DELIVERIES: &str = "DELETE FROM webhook_deliveries WHERE (webhook_id, notification_id) IN
     (SELECT webhook_id, notification_id FROM webhook_deliveries WHERE settled_at < $1 LIMIT $2)";
 
-/// A key has no end while it is neither revoked nor limited in time.
+/// A key that is neither revoked nor limited in time is never deleted.
 const API_KEYS: &str = "DELETE FROM api_keys WHERE id IN
     (SELECT id FROM api_keys WHERE COALESCE(revoked_at, expires_at) < $1 LIMIT $2)";

@@ -1,4 +1,4 @@
-//! The server's own keys, made once and kept beside the facts that they protect.
+//! The server's own keys, created once and stored next to the main database that they encrypt.
 
 use domain::Rng;
 use domain::secret::CodeKey;
@@ -17,12 +17,12 @@ impl Store {
         const ADD: &str = "INSERT INTO server_keys (name, secret) VALUES ('code', $1) ON CONFLICT (name) DO NOTHING";
         const GET: &str = "SELECT secret FROM server_keys WHERE name = 'code'";
         let drawn: [u8; 32] = rng.bytes();
-        let kept: Vec<u8> = in_transaction!(&self.pool, |tx| {
+        let secret: Vec<u8> = in_transaction!(&self.pool, |tx| {
             query(ADD).bind(&drawn[..]).execute(&mut *tx).await?;
             scalar(GET).fetch_one(&mut *tx).await
         })
         .during(Operation::GetKeyOfShortCodes)
         .await?;
-        Ok(CodeKey::new(bytes("server_keys.secret", &kept)?))
+        Ok(CodeKey::new(bytes("server_keys.secret", &secret)?))
     }
 }

@@ -1,44 +1,44 @@
-//! Only SQL: the facts of attache on disk, one text for SQLite and PostgreSQL (`docs/decisions/0026-store-and-actors.md`).
+//! SQL of the main database, with one text for SQLite and PostgreSQL (`docs/decisions/0026-store-and-actors.md`).
 //!
-//! The store is the truth: an actor's memory is a cache of it. Every transition is a guarded write (`UPDATE … WHERE state =
-//! 'live' …`, then a look at the rows affected), so that a second actor, process or node can never do it twice, and every
-//! statement names the owner for whom it acts.
+//! The store is authoritative; an actor's memory is a cache of it. Every transition is a guarded write (`UPDATE … WHERE state =
+//! 'live' …`, then a check of the affected rows), so that concurrent actors, processes or nodes cannot repeat it. Every statement
+//! names the owner for whom it acts.
 //!
-//! | noun | facts |
+//! | module | content |
 //! |---|---|
 //! | [`account`] | accounts, people, identities |
 //! | [`balance`] | the ledger of purchased balances |
-//! | [`machine`] | computers, their secrets, whom they are attached to |
+//! | [`machine`] | computers, their secrets, and their attachments |
 //! | [`device`] | codes by which computers are attached |
-//! | [`consent`] | levels that people set |
-//! | [`signin`] | codes that were mailed to sign people in |
+//! | [`consent`] | consent levels |
+//! | [`signin`] | sign-in codes |
 //! | [`outbox`] | reports of changed consent that wait to be forwarded |
 //! | [`session`] | signed-in browsers |
-//! | [`mail`] | letters that wait to be sent |
-//! | [`claim`] | registrations of agents and attempts to claim them |
+//! | [`mail`] | queue of outgoing mail |
+//! | [`claim`] | registrations of agents, and claim attempts |
 //! | [`token`] | access tokens, keys of identity assertions |
 //! | [`api_key`] | keys of the knowledge API |
-//! | [`space`] | spaces, and who may do what there |
+//! | [`space`] | spaces and their members |
 //! | [`filter`] | filter settings of accounts, and rejected content |
-//! | [`batch`] | batches on their way into the knowledge API |
+//! | [`batch`] | batches of the knowledge API |
 //! | [`memory`] | pages and notes of the knowledge API |
-//! | [`passage`] | their chunks, and what finds them |
+//! | [`chunk`] | chunks of memories, and their search |
 //! | [`key`] | the server's own keys |
 //! | [`held`] | events that could not be forwarded |
-//! | [`budget`] | what senders without an account sent on a day |
+//! | [`budget`] | usage per day of senders without an account |
 //! | [`closing`] | accounts that are being closed |
-//! | [`recorder`] | computers and identities that an account's usage is counted of |
+//! | [`recorder`] | computers and identities that count as an account's usage |
 //! | [`usage`] | usage by computer and day |
 //! | [`janitor`] | retention |
 //! | [`installation`] | the id of the installation, and the remembered checkpoint of its log |
-//! | [`inventory`] | how much there is of everything |
-//! | [`node`] | the servers on this database |
+//! | [`inventory`] | row counts |
+//! | [`node`] | the nodes on this database |
 //! | [`notice`] | notifications of account owners |
 //! | [`webhook`] | endpoints of accounts, and the outbox of notifications |
 //! | [`feed`] | feeds of accounts, and their entries |
-//! | [`change`] | hints to other processes that rows changed |
-//! | [`pool`] | one way to either database |
-//! | [`replica`] | a copy of the database that answers reads |
+//! | [`change`] | notifications to other processes about changed rows |
+//! | [`pool`] | common interface of both databases |
+//! | [`replica`] | a read replica of the database |
 
 pub mod account;
 pub mod api_key;
@@ -46,6 +46,7 @@ pub mod balance;
 pub mod batch;
 pub mod budget;
 pub mod change;
+pub mod chunk;
 pub mod claim;
 pub mod closing;
 pub mod consent;
@@ -65,7 +66,6 @@ pub mod node;
 pub mod notice;
 pub mod operation;
 pub mod outbox;
-pub mod passage;
 pub mod pool;
 pub mod recorder;
 pub mod replica;

@@ -1,4 +1,5 @@
-//! Computers: their secrets, the identity that lives on them, and the account that they are attached to (`docs/decisions/0002-accounts-and-computers.md` and `docs/decisions/0004-device-codes.md`).
+//! Computers: their secrets, their identity, and their account (`docs/decisions/0002-accounts-and-computers.md` and
+//! `docs/decisions/0004-device-codes.md`).
 
 use chrono::TimeDelta;
 use domain::consent::ConsentRule;
@@ -24,14 +25,14 @@ use crate::row::{chunks, limit, parsed, parsed_opt, storable, undecodable};
 use crate::{Store, in_transaction, joined, probes};
 use async_recursion::async_recursion as boxed;
 
-/// The facts about the computer whose secret was presented, read by one query.
+/// Facts about the computer that presented its secret, read by one query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownMachine {
     /// Its identity, its account and its consent levels.
     pub facts: MachineFacts,
-    /// Whether events that it sent are held: only then can a forwarded event release one.
+    /// Whether events from it are held: only then can a forwarded event release one.
     pub has_held: bool,
-    /// When it last showed itself, as far as it was written.
+    /// Stored time of its last request.
     pub last_seen_at: Timestamp,
 }
 
@@ -40,28 +41,28 @@ pub struct KnownMachine {
 pub struct Computer {
     /// UUID of the computer.
     pub machine_uuid: MachineUuid,
-    /// The identity that lives on it.
+    /// The identity of its local user.
     pub user_cuid: UserCuid,
-    /// Its name, if it gave one.
+    /// Name that it reported.
     pub name: Option<String>,
     /// The account that it is attached to.
     pub account: Option<UserAccountId>,
-    /// When it registered.
+    /// Time of its registration.
     pub first_seen_at: Timestamp,
-    /// When it last showed itself.
+    /// Stored time of its last request.
     pub last_seen_at: Timestamp,
-    /// When it was attached.
+    /// Time of its attachment.
     pub attached_at: Option<Timestamp>,
     /// The agent that approved the attachment; `None` if a person or an operator did.
     pub attached_by: Option<RegistrationId>,
-    /// Whether its secret still works: not once its owner detached it.
+    /// Whether its secret is valid; `false` after its owner detached it.
     pub has_secret: bool,
-    /// Name that its account gave it.
+    /// Name that its account set.
     pub label: Option<Label>,
 }
 
 impl Computer {
-    /// The account's name for it, else its own.
+    /// The name that its account set, or its own.
     pub fn shown_name(&self) -> Option<&str> {
         self.label.as_ref().map(Label::as_str).or(self.name.as_deref())
     }
@@ -72,20 +73,20 @@ impl Computer {
 pub struct NewMachine<'a> {
     /// UUID of the computer.
     pub machine_uuid: MachineUuid,
-    /// The identity that lives on it; made if it is not known.
+    /// The identity of its local user; created if it is unknown.
     pub user_cuid: &'a UserCuid,
     /// Name that the computer reported.
     pub name: Option<&'a str>,
-    /// SHA-256 of the secret that it is given.
+    /// SHA-256 of its new secret.
     pub secret: SecretHash,
 }
 
-/// What became of a registration.
+/// Result of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Register {
-    /// It is known now.
+    /// The computer is registered now.
     Registered,
-    /// It was known already, attached or not, with a secret or without.
+    /// The id is known already, attached or not, with a secret or without.
     AlreadyRegistered,
 }
 
@@ -103,8 +104,8 @@ pub enum AttachRefusal {
 }
 
 impl Store {
-    /// Registers a computer. Computers cannot have the machine ids under which the service itself reports, nor those of computers that
-    /// were removed because they were never attached.
+    /// Registers a computer. The id must be neither a machine id of the service's own reports nor the id of a computer that was removed
+    /// because it was never attached.
     #[boxed]
     pub async fn machine_register(&self, new: &NewMachine<'_>, now: Timestamp) -> Result<Register, StoreError> {
         const SQL: &str =
@@ -133,7 +134,7 @@ impl Store {
         .await
     }
 
-    /// The computer whose secret was presented. Every event begins with this.
+    /// The computer with this secret. Every submission of events starts with this lookup.
     #[boxed]
     pub async fn machine_by_secret(&self, secret: &SecretHash) -> Result<Option<KnownMachine>, StoreError> {
         let rows = probe(probes::MACHINE_BY_SECRET).bind(secret.as_bytes()).fetch_all(&self.pool);
@@ -141,14 +142,12 @@ impl Store {
         Ok(known(rows.iter())?)
     }
 
-    /// The computers of several secrets, in their order. On PostgreSQL this is a single statement, since a round trip costs more than
-    /// the lookup.
+    /// The computers with several secrets, in order. On PostgreSQL a single statement, to save round trips.
     #[boxed]
     pub async fn machines_by_secret(&self, secrets: &[SecretHash]) -> Result<Vec<Option<KnownMachine>>, StoreError> {
-        // A row for each level that concerns a computer, and one without a level when there is none. PostgreSQL keeps a plan that
-        // it made when the tables were empty, and would then read them whole, again and again. `OFFSET 0` keeps each subquery
-        // apart, and as such it is an index lookup for any size; and it hides the length of the array, for which the planner
-        // would plan again.
+        // One row per level of a computer, and one row without a level if it has none. PostgreSQL caches a plan from the time when the
+        // tables were empty, which would always scan them. `OFFSET 0` keeps each subquery separate, so that it is an index lookup at any
+        // size; and it hides the length of the array, which would make the planner plan again.
         const SQL: &str = joined!(
             "SELECT asked.secret AS secret_hash, ",
             KNOWN_COLUMNS,
@@ -165,11 +164,11 @@ impl Store {
             }
             return Ok(machines);
         }
-        let mut asked: Vec<&[u8]> = secrets.iter().map(SecretHash::as_bytes).collect();
-        asked.sort_unstable();
-        asked.dedup();
+        let mut hashes: Vec<&[u8]> = secrets.iter().map(SecretHash::as_bytes).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
         let rows: Vec<SecretRow> =
-            query(SQL).bind(asked).fetch_all(&self.pool).during(Operation::FindMachinesByTheirSecrets).await?;
+            query(SQL).bind(hashes).fetch_all(&self.pool).during(Operation::FindMachinesByTheirSecrets).await?;
         let of = |secret: &SecretHash| {
             let own = rows.iter().filter(|row| row.secret_hash == secret.as_bytes());
             known(own.map(|row| &row.machine))
@@ -177,7 +176,7 @@ impl Store {
         Ok(secrets.iter().map(of).collect::<Result<_, _>>()?)
     }
 
-    /// The same of a computer that an account names. Whose it is, is for the caller to compare.
+    /// The same for a computer that an account names. The caller must check its account.
     #[boxed]
     pub async fn machine_facts(&self, machine: MachineUuid) -> Result<Option<KnownMachine>, StoreError> {
         let rows = probe(probes::MACHINE).bind(machine.as_uuid()).fetch_all(&self.pool);
@@ -203,8 +202,7 @@ impl Store {
         .await
     }
 
-    /// Detaches a computer of this account, kills its secret and the keys that it got with its attachment; `false` when the account has
-    /// no such computer.
+    /// Detaches a computer of this account and revokes its secret and keys; `false` if the account has no such computer.
     #[boxed]
     pub async fn machine_detach(
         &self,
@@ -218,13 +216,13 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let done = query(SQL).bind(machine.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
-                if done == 1 {
+                let rows_affected = query(SQL).bind(machine.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
+                if rows_affected == 1 {
                     let notice = detached(machine, Recipient::Account(owner.as_str()), "owner", now);
                     self.notify_owners(tx, &[notice]).await?;
                 }
                 query(REVOKE_OF_MACHINE).bind(machine.as_uuid()).bind(now).execute(&mut *tx).await?;
-                Ok(done == 1)
+                Ok(rows_affected == 1)
             },
             commit if |done| *done
         )
@@ -232,8 +230,8 @@ impl Store {
         .await
     }
 
-    /// Moves `last_seen_at` of many computers forward, never back, and none that was moved less than `sparing` before: however many
-    /// processes saw it, a computer is written that seldom.
+    /// Moves `last_seen_at` of many computers forward, never back, and only if it was moved at least `sparing` before. This limits the
+    /// writes per computer for any number of processes.
     #[boxed]
     pub async fn machines_touch(
         &self,
@@ -243,7 +241,7 @@ impl Store {
         if seen.is_empty() {
             return Ok(());
         }
-        // In one order everywhere: rows are locked in the order in which they come, and two nodes must not wait for each other.
+        // Sorted, because rows are locked in input order: two nodes with different orders would deadlock.
         let mut seen = seen.to_vec();
         seen.sort_unstable();
         in_transaction!(&self.pool, |tx| {
@@ -277,7 +275,7 @@ impl Store {
         Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// The computers that were attached to an account and are attached to none now, the last active first.
+    /// The computers that were attached to an account and are now unattached, most recently active first.
     #[boxed]
     pub async fn computers_ended(&self, account: &UserAccountId, rows_max: usize) -> Result<Vec<Computer>, StoreError> {
         const SQL: &str = "SELECT m.machine_uuid, m.user_cuid, m.name, m.account_id, m.first_seen_at, m.last_seen_at,
@@ -294,7 +292,7 @@ impl Store {
         Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Gives a computer that is or was attached to an account a name, or removes it; `false` if the account never had the computer.
+    /// Sets or removes the name of a computer that is or was attached to an account; `false` if the account never had the computer.
     #[boxed]
     pub async fn computer_label_set(
         &self,
@@ -303,14 +301,14 @@ impl Store {
         label: Option<&Label>,
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE attachments SET label = $3 WHERE account_id = $1 AND machine_uuid = $2";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(owner.as_str())
             .bind(machine.as_uuid())
             .bind(label.map(Label::as_str))
             .execute(self.pool.writer())
             .during(Operation::NameComputer)
             .await?;
-        Ok(done > 0)
+        Ok(rows_affected > 0)
     }
 
     /// Computers for operators, newest first.
@@ -326,20 +324,20 @@ impl Store {
         Ok(rows.into_iter().map(Computer::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Deletes a computer, so that it may register again: for operators. Its identity and its events stay; the keys that it got with its
-    /// attachment end.
+    /// Deletes a computer, so that it may register again: for operators. Its identity and events stay; the keys of its attachment are
+    /// revoked.
     #[boxed]
     pub async fn machine_remove(&self, machine: MachineUuid, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "DELETE FROM machines WHERE machine_uuid = $1";
         in_transaction!(
             &self.pool,
             |tx| {
-                // Before the row is deleted, which has the account.
+                // Written before the row is deleted, because the row names the account.
                 let notice = detached(machine, Recipient::OwnerOf(machine), "operator", now);
                 self.notify_owners(tx, &[notice]).await?;
-                let done = query(SQL).bind(machine.as_uuid()).execute(&mut *tx).await?;
+                let rows_affected = query(SQL).bind(machine.as_uuid()).execute(&mut *tx).await?;
                 query(REVOKE_OF_MACHINE).bind(machine.as_uuid()).bind(now).execute(&mut *tx).await?;
-                Ok(done == 1)
+                Ok(rows_affected == 1)
             },
             commit if |done| *done
         )
@@ -353,9 +351,8 @@ fn detached<'a>(machine: MachineUuid, to: Recipient<'a>, reason: &'static str, n
     Notice::new(NotificationKind::ComputerDetached, machine.as_uuid(), to, now, data)
 }
 
-/// Attaches a computer in the caller's transaction, which has to be rolled back after a refusal. An identity that is linked by it gets the
-/// account's levels for all computers. The order of the refusals is fixed
-/// (`docs/decisions/0002-accounts-and-computers.md` and
+/// Attaches a computer in the caller's transaction, which must be rolled back after a refusal. A newly linked identity gets the account's
+/// levels for all computers. The order of the refusals is fixed (`docs/decisions/0002-accounts-and-computers.md` and
 /// `docs/decisions/0004-device-codes.md`).
 pub(crate) async fn attach_machine(
     store: &Store,
@@ -365,8 +362,8 @@ pub(crate) async fn attach_machine(
     now: Timestamp,
     rng: &Rng,
 ) -> Result<Result<(), AttachRefusal>, sqlx::Error> {
-    // The machine is locked by a write that changes nothing: of two accounts that attach it at once, the second sees the first.
-    // A computer without a secret was detached: no process can act as it any more.
+    // A write without a change locks the computer: if two accounts attach it concurrently, the second sees the first. A computer without a
+    // secret was detached and cannot send requests.
     const LOCK: &str = "UPDATE machines SET machine_uuid = machine_uuid
         WHERE machine_uuid = $1 AND secret_hash IS NOT NULL RETURNING user_cuid, account_id";
     const LINKED: &str = "UPDATE identities SET account_id = account_id WHERE user_cuid = $1 RETURNING account_id";
@@ -405,14 +402,14 @@ pub(crate) async fn attach_machine(
     Ok(Ok(()))
 }
 
-/// Which agent approved the attachment: `$2`, null for a person or an operator.
+/// The agent that approved the attachment: `$2`, null for a person or an operator.
 pub(crate) const ATTACHED_BY: &str = "UPDATE machines SET attached_by = $2 WHERE machine_uuid = $1";
 
 /// Ends the attachments that an agent approved. The computers stay registered, with their secrets: a person may approve them again.
 pub(crate) const DETACH_APPROVED_BY: &str =
     "UPDATE machines SET account_id = NULL, attached_at = NULL, attached_by = NULL WHERE attached_by = $1";
 
-/// The computer that registered under an identity before all others that there are.
+/// The earliest registered computer of an identity.
 pub(crate) const FIRST_OF_IDENTITY: &str = "SELECT machine_uuid FROM machines WHERE user_cuid = $1
     ORDER BY first_seen_at, machine_uuid LIMIT 1";
 
@@ -423,7 +420,7 @@ crate::row! {
     }
 }
 
-/// One computer out of its rows, which differ in the level only.
+/// Collects one computer from its rows, which differ only in the level.
 fn known<'r>(rows: impl Iterator<Item = &'r KnownRow> + Clone) -> Result<Option<KnownMachine>, Corrupt> {
     let Some(first) = rows.clone().next() else {
         return Ok(None);

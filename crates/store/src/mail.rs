@@ -1,6 +1,6 @@
-//! Queue of outgoing mail. A notice is queued in the transaction that it reports, so that neither exists without the other.
+//! Queue of outgoing mail. A notice is queued in the transaction that it reports.
 //!
-//! Sign-in codes are never here: a letter with one stays in memory until it is sent.
+//! Mails with sign-in codes are not stored here: they stay in memory until they are sent.
 
 use domain::Timestamp;
 use domain::ids::MailId;
@@ -14,44 +14,44 @@ use crate::row::{count, limit, parsed, storable};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
-/// A letter with the name under which it is sent once.
+/// A mail with its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedMail {
-    /// Its name; part of the `Message-ID`, so that a mail that was sent twice after a crash can be distinguished from two mails.
+    /// Part of the `Message-ID`, so that a mail that was sent twice after a crash can be distinguished from two mails.
     pub id: MailId,
     /// Recipient, subject and text.
     pub mail: OutgoingMail,
 }
 
-/// A letter whose time has come.
+/// A mail that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DueMail {
     /// The queued mail.
     pub mail: QueuedMail,
-    /// When it was written.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// How often sending it was begun, this time included.
+    /// Number of attempts to send it, including this one.
     pub tries: u32,
 }
 
-/// What follows a failure to send.
+/// What follows after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MailFailure {
-    /// It is tried again at this time.
+    /// The mail is sent again at this time.
     TryAgainAt(Timestamp),
-    /// It is not tried again.
+    /// The mail is not sent again.
     GivenUp,
 }
 
 impl Store {
-    /// Queues a mail in a transaction of its own.
+    /// Queues a mail in a separate transaction.
     #[boxed]
     pub async fn mail_write(&self, mail: &QueuedMail, now: Timestamp) -> Result<(), StoreError> {
         in_transaction!(&self.pool, |tx| insert_mail(tx, mail, now).await).during(Operation::QueueMail).await
     }
 
-    /// Takes up to `rows` letters whose time has come and puts their next try off until `lease_until`: the next caller, in any
-    /// process, does not get them before that, unless this one reports a failure or its node ends.
+    /// Takes up to `rows` due mails and leases them until `lease_until`: other callers, in any process, do not get them before
+    /// that, unless this one reports a failure or its node ends.
     #[boxed]
     pub async fn mails_claim_due(
         &self,
@@ -59,7 +59,7 @@ impl Store {
         lease_until: Timestamp,
         rows: usize,
     ) -> Result<Vec<DueMail>, StoreError> {
-        // The time is looked at again in the update itself: PostgreSQL lets two nodes choose the same rows.
+        // The update checks the time again: PostgreSQL lets two nodes choose the same rows.
         const SQL: &str = "UPDATE mails SET next_try_at = $2, tries = tries + 1, leased_by = $4
             WHERE id IN (SELECT id FROM mails WHERE next_try_at <= $1 AND sent_at IS NULL AND given_up_at IS NULL
                 ORDER BY next_try_at, id LIMIT $3)
@@ -76,21 +76,21 @@ impl Store {
         Ok(rows.into_iter().map(DueMail::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// A letter was sent; `false` when that was known, or it was given up.
+    /// Records that a mail was sent; `false` if it was already sent or given up.
     #[boxed]
     pub async fn mail_sent(&self, id: MailId, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str =
             "UPDATE mails SET sent_at = $2, leased_by = NULL WHERE id = $1 AND sent_at IS NULL AND given_up_at IS NULL";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(now)
             .execute(self.pool.writer())
             .during(Operation::MarkMailAsSent)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
-    /// A letter could not be sent; `false` when it was sent or given up meanwhile.
+    /// Records a failed attempt; `false` if the mail was sent or given up.
     #[boxed]
     pub async fn mail_failed(&self, id: MailId, then: MailFailure, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE mails SET next_try_at = $2, given_up_at = $3, leased_by = NULL
@@ -99,18 +99,18 @@ impl Store {
             MailFailure::TryAgainAt(at) => (at, None),
             MailFailure::GivenUp => (now, Some(now)),
         };
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(next_try_at)
             .bind(given_up_at)
             .execute(self.pool.writer())
             .during(Operation::MarkMailAsNotSent)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 }
 
-/// Queues a letter in the caller's transaction.
+/// Queues a mail in the caller's transaction.
 pub(crate) async fn insert_mail(tx: &mut Tx<'_>, mail: &QueuedMail, now: Timestamp) -> Result<(), sqlx::Error> {
     const SQL: &str =
         "INSERT INTO mails (id, recipient, subject, text, created_at, next_try_at) VALUES ($1, $2, $3, $4, $5, $5)";

@@ -1,8 +1,8 @@
-//! Pages and notes that are kept (`docs/decisions/0021-memories.md`).
+//! Stored pages and notes (`docs/decisions/0021-memories.md`).
 //!
-//! All memories of an account are on its *shelf*. A transaction that changes one writes the shelf's row first and gets the number
-//! of the change from it: changes of one account are serialised, and an index in memory follows the numbers
-//! ([`crate::passage`]).
+//! All memories of an account are in its *account index*. A transaction that changes a memory first updates the row of the account index
+//! and gets the number of the change from it: changes of one account are serialised, and an in-memory index follows the numbers
+//! ([`crate::chunk`]).
 
 mod delete;
 mod edit;
@@ -30,10 +30,10 @@ use crate::row::{limit, parsed};
 use crate::{Store, joined};
 use async_recursion::async_recursion as boxed;
 
-/// A memory that is to be kept.
+/// A memory to store.
 #[derive(Debug, Clone)]
 pub struct MemoryPut<'a> {
-    /// Its name, if it is new.
+    /// Its id, if it is new.
     pub id: MemoryId,
     /// Owner of the memory.
     pub account: &'a UserAccountId,
@@ -41,30 +41,30 @@ pub struct MemoryPut<'a> {
     pub kind: MemoryType,
     /// Its title; may be empty.
     pub title: &'a str,
-    /// Where a page came from.
+    /// URL of a page.
     pub url: Option<&'a str>,
     /// The complete text.
     pub content: &'a str,
-    /// What makes two of them the same for one writer.
+    /// Digest for duplicate detection: equal for items that are the same memory for one writer.
     pub dedupe: Digest,
-    /// The passages that it was cut into, in order.
+    /// Its chunks, in order.
     pub chunks: &'a [ChunkPut<'a>],
     /// The model of the chunks' vectors.
     pub model: Option<&'a ModelId>,
     /// The spaces that it is linked to.
     pub spaces: &'a [SpaceId],
-    /// The spaces that the sender's key covers; all of them when absent.
+    /// The spaces that the sender's key covers; `None` for all spaces.
     pub key_spaces: Option<&'a [SpaceId]>,
     /// The limits of the account.
     pub quota: MemoryQuota,
 }
 
-/// How much an account may keep.
+/// Limits of an account's memories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryQuota {
     /// Maximum number of memories.
     pub memories_max: u32,
-    /// Maximum size of the titles, URLs and texts of all memories, by the plan of the account; 0 is no limit.
+    /// Maximum size in bytes of the titles, URLs and texts of all memories, by plan; 0 means no limit.
     pub bytes_max: ByPlan<u64>,
 }
 
@@ -76,39 +76,40 @@ impl MemoryQuota {
     }
 }
 
-/// What an account keeps.
+/// Usage of an account.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryUsage {
     /// Number of memories.
     pub memories: u64,
-    /// Size of their titles, URLs and texts.
+    /// Size in bytes of their titles, URLs and texts.
     pub bytes: u64,
 }
 
-/// The size of a memory against [`MemoryQuota::bytes_max`].
+/// The size of a memory, as limited by [`MemoryQuota::bytes_max`].
 pub(crate) fn size_of(title: &str, url: Option<&str>, content: &str) -> i64 {
     limit(title.len() + url.map_or(0, str::len) + content.len())
 }
 
-/// A passage of a memory that is to be kept.
+/// A chunk of a memory to store.
 #[derive(Debug, Clone, Copy)]
 pub struct ChunkPut<'a> {
     /// Text of the chunk.
     pub content: &'a str,
-    /// Its vector; without one, it is embedded later.
+    /// Its vector; `None` if it is embedded later.
     pub vector: Option<&'a [f32]>,
 }
 
-/// What became of a memory that was to be kept.
+/// Result of storing a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
     /// The memory was created.
     Created(MemoryId),
-    /// It was known, word for word, or is also in spaces that the sender's key does not cover; it is in the new spaces too, and as it was.
+    /// It exists unchanged, or is also in spaces that the sender's key does not cover. It is linked to the new spaces; its content is
+    /// unchanged.
     Existing(MemoryId),
-    /// It was known and has changed.
+    /// It existed and has changed.
     Updated(MemoryId),
-    /// The account keeps as much as it may.
+    /// The account has reached its limit.
     QuotaExceeded,
 }
 
@@ -123,33 +124,33 @@ pub struct Memory {
     pub kind: MemoryType,
     /// Its title; may be empty.
     pub title: String,
-    /// Where a page came from; none for a note.
+    /// URL of a page; `None` for a note.
     pub url: Option<String>,
-    /// The whole text, or as much of it as was asked for.
+    /// The text, up to the requested number of characters.
     pub content: String,
     /// The spaces that it is linked to.
     pub spaces: Vec<SpaceId>,
     /// Its tags, sorted.
     pub tags: Vec<Tag>,
-    /// The change of its shelf in which it got as it is.
+    /// Number of the account index's change that last changed it.
     pub changed: i64,
-    /// When it was first kept.
+    /// Time of the first addition.
     pub created_at: Timestamp,
-    /// When it was last changed.
+    /// Time of the last change.
     pub updated_at: Timestamp,
 }
 
-/// Whose memories are meant. Whether the caller may see them was decided before.
+/// The memories to read. The caller has checked that they may be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryScope {
-    /// Everything of this account.
+    /// All memories of this account.
     Account(UserAccountId),
     /// All memories that are linked to one of these spaces.
     Spaces(Vec<SpaceId>),
 }
 
 impl MemoryScope {
-    /// The account, and the spaces as a JSON array: one of them is null in every statement.
+    /// The account, and the spaces as a JSON array, for a statement; one of the two is null.
     pub(crate) fn binds(&self) -> (Option<&str>, Option<String>) {
         match self {
             Self::Account(account) => (Some(account.as_str()), None),
@@ -160,12 +161,12 @@ impl MemoryScope {
 
 /// The condition that memory `m` is in a scope: `$1` the account, `$2` the spaces.
 pub(crate) const IN_SCOPE_SQLITE: &str =
-    "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
+    "(m.account_index = (SELECT number FROM account_indexes WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
         WHERE l.memory_id = m.id
             AND l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2))))";
 /// The same on PostgreSQL.
 pub(crate) const IN_SCOPE_POSTGRES: &str =
-    "(m.shelf = (SELECT number FROM shelves WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
+    "(m.account_index = (SELECT number FROM account_indexes WHERE account_id = $1) OR EXISTS (SELECT 1 FROM memory_spaces l
         WHERE l.memory_id = m.id
             AND l.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))))";
 
@@ -177,7 +178,7 @@ const SELECT_MEMORIES_HEAD: &str =
 /// The part after it.
 const SELECT_MEMORIES_TAIL: &str = " AS INTEGER)) AS content,
         m.spaces, m.tags, m.changed, m.created_at, m.updated_at
-    FROM memories m JOIN shelves s ON s.number = m.shelf ";
+    FROM memories m JOIN account_indexes s ON s.number = m.account_index ";
 
 impl Store {
     /// A memory in a scope.
@@ -186,7 +187,7 @@ impl Store {
         Ok(self.memories_by_id(&[id], scope, CONTENT_WHOLE).await?.pop())
     }
 
-    /// Those of `ids` that are in a scope, in any order, each with at most `content_max` characters of its text.
+    /// The memories with the given `ids` in a scope, in any order, each with at most `content_max` characters of its text.
     #[boxed]
     pub async fn memories_by_id(
         &self,
@@ -218,7 +219,7 @@ impl Store {
         Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// The memories of a scope, oldest first, after one of them: pages for lists and for the export.
+    /// The memories of a scope, oldest first, after a given one: pages for lists and for the export.
     #[boxed]
     pub async fn memories_of(
         &self,
@@ -229,10 +230,10 @@ impl Store {
     ) -> Result<Vec<Memory>, StoreError> {
         const OF_ACCOUNT: &str = joined!(
             SELECT_MEMORIES,
-            "WHERE $2 IS NULL AND m.shelf = (SELECT number FROM shelves WHERE account_id = $1) AND m.id > $4
+            "WHERE $2 IS NULL AND m.account_index = (SELECT number FROM account_indexes WHERE account_id = $1) AND m.id > $4
             ORDER BY m.id LIMIT $5"
         );
-        // The spaces are walked, each as far as one page needs, and not everything that anybody keeps.
+        // Walks each space as far as one page needs, instead of all memories.
         const OF_SPACES_SQLITE: &str = joined!(
             SELECT_MEMORIES,
             "WHERE $1 IS NULL AND m.id IN (SELECT DISTINCT l.memory_id FROM json_each($2) w
@@ -265,25 +266,25 @@ impl Store {
         Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// How many memories are linked to a space, of all accounts.
+    /// Number of memories of all accounts in a space.
     #[boxed]
     pub async fn memories_in_space(&self, space: SpaceId) -> Result<u64, StoreError> {
-        const SQL: &str = "SELECT CAST(COALESCE(SUM(memories), 0) AS BIGINT) FROM space_shelves WHERE space_id = $1";
+        const SQL: &str = "SELECT CAST(COALESCE(SUM(memories), 0) AS BIGINT) FROM space_indexes WHERE space_id = $1";
         let count: i64 =
             scalar(SQL).bind(space.as_uuid()).fetch_one(&self.pool).during(Operation::CountMemoriesOfSpace).await?;
         Ok(count.max(0).unsigned_abs())
     }
 
-    /// How many memories an account keeps.
+    /// Number of memories of an account.
     #[boxed]
     pub async fn memories_kept(&self, account: &UserAccountId) -> Result<u64, StoreError> {
         Ok(self.memory_usage(account).await?.memories)
     }
 
-    /// How much an account keeps.
+    /// Usage of an account.
     #[boxed]
     pub async fn memory_usage(&self, account: &UserAccountId) -> Result<MemoryUsage, StoreError> {
-        const SQL: &str = "SELECT memories, bytes FROM shelves WHERE account_id = $1";
+        const SQL: &str = "SELECT memories, bytes FROM account_indexes WHERE account_id = $1";
         let sums: Option<(i64, i64)> = query(SQL)
             .bind(account.as_str())
             .fetch_optional(&self.pool)
@@ -297,7 +298,7 @@ impl Store {
 /// More characters than a memory can have.
 const CONTENT_WHOLE: u32 = i32::MAX.unsigned_abs();
 
-/// Ids as a JSON array, for statements that take any number of them.
+/// Values as a JSON array, for statements with any number of them.
 pub(crate) fn json<T: serde::Serialize>(values: &[T]) -> String {
     serde_json::to_string(values).unwrap_or_else(|_| "[]".to_owned())
 }
@@ -324,7 +325,7 @@ impl TryFrom<MemoryRow> for Memory {
     fn try_from(row: MemoryRow) -> Result<Self, Corrupt> {
         Ok(Self {
             id: row.id.into(),
-            account: parsed("shelves.account_id", &row.account_id)?,
+            account: parsed("account_indexes.account_id", &row.account_id)?,
             kind: parsed("memories.type", &row.kind)?,
             title: row.title,
             url: row.url,
@@ -338,12 +339,12 @@ impl TryFrom<MemoryRow> for Memory {
     }
 }
 
-/// Deletions that a shelf remembers for those who follow its changes.
+/// Number of deletions that an account index stores for its followers.
 pub(crate) fn deletions_kept() -> i64 {
     delete::DELETIONS_KEPT
 }
 
-/// The spaces of a memory, as its row has them.
+/// The spaces of a memory, from its column.
 pub(crate) fn spaces_of(text: &str) -> Result<Vec<SpaceId>, Corrupt> {
     serde_json::from_str(text).map_err(|error| Corrupt::new("memories.spaces", error))
 }

@@ -1,4 +1,4 @@
-//! The servers on this database, and their clocks (`docs/decisions/0029-several-nodes.md`).
+//! The nodes on this database, and their clocks (`docs/decisions/0029-several-nodes.md`).
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::row::{count, digest, storable};
 use crate::{Store, joined};
 use async_recursion::async_recursion as boxed;
 
-/// A slower answer does not say what time it is: the clock may have been read at its beginning or at its end.
+/// A slower response is ignored: the server may have read its clock at any time within the round trip.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(500);
 
-/// The content of a row of a node, without the time.
+/// The row of a node, without the time.
 #[derive(Debug, Clone, Copy)]
 pub struct NodeBeat<'a> {
     /// Its traits.
@@ -30,7 +30,7 @@ pub struct NodeBeat<'a> {
     pub is_draining: bool,
     /// Whether it has the lease of the log's sequencer.
     pub has_sequencer: bool,
-    /// Its name as a holder of leases of batches.
+    /// Its name as a holder of batch leases.
     pub runner: &'a str,
 }
 
@@ -47,8 +47,8 @@ const LIST: &str = "SELECT id, name, address, operator_address, version, configu
 const LISTED: &str = " AS read_at FROM nodes ORDER BY id";
 
 impl Store {
-    /// Sets `clock` to the database's clock, and returns how far the machine's clock is ahead of it. `None` for a clock that is no machine's, on
-    /// SQLite, which has no clock, and if the answer came too slowly to be used.
+    /// Sets `clock` to the database's clock, and returns how far the machine's clock is ahead of it. `None` for a simulated clock, on
+    /// SQLite, which has no clock, and if the response was too slow.
     #[boxed]
     pub async fn clock_follow(&self, clock: &Clock) -> Result<Option<TimeDelta>, StoreError> {
         let asked_at = Instant::now();
@@ -60,7 +60,7 @@ impl Store {
         Ok(Some(machine - now))
     }
 
-    /// Writes the row of a node. The time of the beat is the database's; `now` on SQLite.
+    /// Writes the row of a node. The time is the database's; `now` on SQLite.
     #[boxed]
     pub async fn node_beat(&self, beat: &NodeBeat<'_>, now: Timestamp) -> Result<(), StoreError> {
         const ON_SQLITE: &str = joined!(BEAT, "$14", BEAT_AGAIN);
@@ -97,7 +97,8 @@ impl Store {
         statement.execute(self.pool.writer()).during(Operation::WriteNode).await.map(drop)
     }
 
-    /// All nodes by id, which is the order of their starts, silent ones too. Their silence is measured by the database's clock; by `now` on SQLite.
+    /// All nodes by id, which is the order of their starts, including silent ones. The time since the last write is measured by the
+    /// database's clock; by `now` on SQLite.
     #[boxed]
     pub async fn nodes(&self, now: Timestamp) -> Result<Vec<NodeRecord>, StoreError> {
         const ON_SQLITE: &str = joined!(LIST, "$1", LISTED);
@@ -109,15 +110,15 @@ impl Store {
         Ok(rows.into_iter().map(NodeRecord::try_from).collect::<Result<_, Corrupt>>()?)
     }
 
-    /// Deletes the row of a node that stops.
+    /// Deletes the row of a stopping node.
     #[boxed]
     pub async fn node_remove(&self, id: NodeId) -> Result<(), StoreError> {
         const SQL: &str = "DELETE FROM nodes WHERE id = $1";
         query(SQL).bind(id.as_uuid()).execute(self.pool.writer()).during(Operation::RemoveNode).await.map(drop)
     }
 
-    /// Deletes the rows of earlier processes in the place of this node: with its name and operator's address; on SQLite, which has one server at a
-    /// time, all others. A living node whose row is deleted by mistake writes it again.
+    /// Deletes the rows of earlier processes with the name and operator's address of this node; on SQLite, which permits one server, all
+    /// other rows. A running node writes its row again if it was deleted by mistake.
     #[boxed]
     pub async fn node_succeed(&self, node: &NodeTraits) -> Result<(), StoreError> {
         const ON_SQLITE: &str = "DELETE FROM nodes WHERE id <> $1";
@@ -132,20 +133,19 @@ impl Store {
 }
 
 impl Store {
-    /// Takes leases of endpoints and mails for this node.
+    /// Sets the node that holds leases of endpoints and mails.
     #[must_use]
     pub fn with_holder(mut self, node: NodeId) -> Self {
         self.holder = Some(node);
         self
     }
 
-    /// The holder of leases, as a column has it.
+    /// The holder of leases, as a column value.
     pub(crate) fn holder(&self) -> Option<Uuid> {
         self.holder.map(|node| node.as_uuid())
     }
 
-    /// Ends the leases of endpoints and mails of nodes that are not in the table: they stopped, or a later process has their place. Returns the
-    /// number of leases.
+    /// Ends the leases of nodes without a row on endpoints and mails: they stopped or were replaced. Returns the number of leases.
     #[boxed]
     pub async fn leases_take_over(&self, now: Timestamp) -> Result<u64, StoreError> {
         const WEBHOOKS: &str = "UPDATE webhooks SET lease = NULL, leased_until = $1

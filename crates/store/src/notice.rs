@@ -1,5 +1,5 @@
-//! Notifications of account owners. Each is written in the transaction of the fact that it reports: once for each endpoint, and once for the
-//! feed of the account, if they ask for its kind.
+//! Notifications of account owners. Each is written in the transaction of the reported fact: once for each endpoint, and once for the feed
+//! of the account, if they subscribe to its kind.
 
 mod dropped;
 
@@ -15,27 +15,27 @@ use crate::error::Corrupt;
 use crate::pool::{QueryBuilder, Tx};
 use crate::row::{chunks, parsed};
 
-/// Which notifications a store writes. By default it writes none.
+/// Limits of the notifications that a store writes. By default it writes none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NoticeLimits {
-    /// Notifications of one kind that may wait for one endpoint; `None` if webhooks are off.
+    /// Maximum number of waiting notifications per endpoint and kind; `None` if webhooks are off.
     pub webhook_waiting_max: Option<u32>,
-    /// Entries of a feed and kind after which no more are written until the janitor has deleted the oldest; `None` if feeds are off.
+    /// Number of entries per feed and kind at which no more are written until the janitor has deleted the oldest; `None` if feeds are off.
     pub feed_entries_max: Option<u32>,
 }
 
-/// A fact that owners are notified of.
+/// A fact that account owners are notified of.
 pub(crate) struct Notice<'a> {
     kind: NotificationKind,
-    /// What happened, by its id.
+    /// Id of the fact.
     fact: Uuid,
     to: Recipient<'a>,
     at: Timestamp,
-    /// Ids and reasons: never content.
+    /// Ids and reasons, never content.
     data: Value,
 }
 
-/// The account that is notified.
+/// The account to notify.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Recipient<'a> {
     /// This account.
@@ -63,8 +63,8 @@ impl Store {
         self.notices != NoticeLimits::default()
     }
 
-    /// Writes notifications in the caller's transaction. An endpoint or a feed has room for each kind: many notifications of one kind leave that of
-    /// the others. Held events beyond a small number are counted by the last notification about one.
+    /// Writes notifications in the caller's transaction. Limits apply per kind, so that many notifications of one kind do not displace
+    /// other kinds. Further held events are counted in the last notification about a held event.
     pub(crate) async fn notify_owners(&self, tx: &mut Tx<'_>, notices: &[Notice<'_>]) -> Result<(), sqlx::Error> {
         if !self.notifies_owners() {
             return Ok(());
@@ -93,19 +93,19 @@ struct Outlet {
     insert: &'static str,
     /// The values of the row.
     columns: &'static str,
-    /// The news of each owner that asks for them.
+    /// Selects the news of each subscribed owner.
     wanted: &'static str,
-    /// Number of rows of the owner and kind of `c` that count.
+    /// Counts the rows of the owner and kind of `c`.
     count: &'static str,
-    /// Held events of an owner that have rows of their own.
+    /// Maximum number of rows for held events of an owner.
     held_max: u32,
-    /// Counts the `rest`, which got no row, in the row of the last held event.
+    /// Adds the `rest`, which got no row, to the count in the row of the last held event.
     fold: &'static str,
     /// Whether the news `n` of the owner has a row.
     is_written: &'static str,
 }
 
-/// Time in which held events have few entries of a feed.
+/// Time window in which feeds have a maximum number of entries for held events.
 const HELD_WINDOW: TimeDelta = TimeDelta::hours(24);
 
 const WEBHOOKS: Outlet = Outlet {
@@ -142,7 +142,7 @@ const FEEDS: Outlet = Outlet {
     is_written: "SELECT 1 FROM feed_entries e WHERE e.account_id = o.owner AND e.notification_id = n.notification_id",
 };
 
-/// A row of `news`, made once for all tables.
+/// A row of `news`, shared by all tables.
 struct News<'a> {
     id: Uuid,
     account: Option<&'a str>,
@@ -165,7 +165,7 @@ impl<'a> News<'a> {
 }
 
 impl Outlet {
-    /// Inserts the news for which there is room.
+    /// Inserts news up to the limits.
     async fn insert(&self, tx: &mut Tx<'_>, news: &[News<'_>], rows_max: u32) -> Result<(), sqlx::Error> {
         let Some(last) = news.iter().map(|each| each.at).max() else { return Ok(()) };
         let mut sql = QueryBuilder::new(self.insert);
@@ -207,7 +207,7 @@ fn push_news<'n>(sql: &mut QueryBuilder<'n>, news: &'n [News<'_>]) {
     sql.push(")");
 }
 
-/// The member `data` of a body, with the number of further facts that it counts.
+/// Sets the number of further facts in the member `data` of a body.
 pub(crate) fn with_more(data: &mut Value, more: i64) {
     if more > 0
         && let Some(members) = data.as_object_mut()
@@ -216,7 +216,7 @@ pub(crate) fn with_more(data: &mut Value, more: i64) {
     }
 }
 
-/// Kinds as a column has them: `,event.held,batch.done,`.
+/// Kinds in the form of a column: `,event.held,batch.done,`.
 pub(crate) fn kinds_text(kinds: &[NotificationKind]) -> String {
     kinds.iter().fold(",".to_owned(), |text, kind| text + kind.as_str() + ",")
 }

@@ -10,8 +10,8 @@ use tracing::Instrument;
 
 use crate::error::{Context, StoreError};
 
-/// A request to the database that is counted by itself: a statement or a transaction. The name is a verb and its object. In snake case it is the label
-/// `operation` of the metric `attache_store_seconds`; errors have spaces in place of the underscores ("cannot attach machine").
+/// A database request that is measured separately: a statement or a transaction. The name is a verb and its object. In snake case it is the
+/// label `operation` of the metric `attache_store_seconds`; errors have spaces in place of the underscores ("cannot attach machine").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, EnumCount)]
 #[strum(serialize_all = "snake_case")]
 #[expect(missing_docs, reason = "the name of each operation is its description")]
@@ -86,12 +86,12 @@ pub enum Operation {
     FindPublicSpacesOfMemory,
     FindRegistrationByItsClaimToken,
     FindSession,
-    FindShelvesOfSearch,
-    FindShelvesWithoutGraph,
+    FindAccountIndexesOfSearch,
+    FindAccountIndexesWithoutGraph,
     FindToken,
     FindTypedCode,
     FindRegistrationOfAttempt,
-    FollowChangesOfShelf,
+    FollowChangesOfAccountIndex,
     ForgetMemory,
     DeleteUsageOfSenders,
     GetKeyOfShortCodes,
@@ -131,7 +131,7 @@ pub enum Operation {
     LookUpApiKey,
     MakeApiKey,
     MakeDefaultSpaceOfAccount,
-    MakeGraphOfShelf,
+    MakeGraphOfAccountIndex,
     MakeSigningKeys,
     MakeSpace,
     MarkHeldEventAsReleased,
@@ -163,7 +163,7 @@ pub enum Operation {
     ReadMachine,
     ReadMemories,
     ReadOutbox,
-    ReadPassages,
+    ReadChunks,
     ReadPerson,
     ReadRegistration,
     ReadSignInTicket,
@@ -222,7 +222,7 @@ impl Operation {
         self.into()
     }
 
-    /// The handle is looked up once, after the recorder of metrics was installed: the server does that before it opens the store.
+    /// The handle is looked up once, after the metrics recorder was installed: the server installs it before it opens the store.
     fn histogram(self) -> &'static Histogram {
         let make = || metrics::histogram!(SECONDS, "operation" => self.as_str());
         HISTOGRAMS[self as usize].get_or_init(make)
@@ -231,10 +231,10 @@ impl Operation {
 
 /// Names the operation of a request to the database, measures it, and runs it in a span at debug level.
 pub trait During<'a, T>: Future<Output = Result<T, sqlx::Error>> + Send + Sized + 'a {
-    /// Records the time until the outcome, good or bad. A future that is dropped before is not counted.
+    /// Records the time until the result, success or failure. A dropped future is not counted.
     ///
-    /// The request is boxed: a future that awaits several of them would otherwise have the size of all of them, and the compiler would
-    /// make the rest of this function for each of them.
+    /// The request is boxed: otherwise a future that awaits several requests would have the size of all of them, and the compiler would
+    /// generate the rest of this function for each.
     fn during(self, operation: Operation) -> impl Future<Output = Result<T, StoreError>> + Send {
         measured(Box::pin(self), operation)
     }

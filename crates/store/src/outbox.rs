@@ -1,4 +1,5 @@
-//! Reports of changed consent that wait to be forwarded, and the service's own chain that contains them (`docs/decisions/0015-reports-of-consent.md`).
+//! Reports of changed consent that wait to be forwarded, and the service's own chain that contains them
+//! (`docs/decisions/0015-reports-of-consent.md`).
 
 use domain::Timestamp;
 use domain::chain::{Position, Prev};
@@ -14,7 +15,7 @@ use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
 impl Store {
-    /// Identities of which something waits in the outbox, the longest waiting first.
+    /// Identities with waiting events in the outbox, longest waiting first.
     #[boxed]
     pub async fn outbox_identities(&self, rows_max: usize) -> Result<Vec<UserCuid>, StoreError> {
         const SQL: &str =
@@ -38,20 +39,20 @@ impl Store {
         Ok(rows.into_iter().map(OutboxEvent::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// The statistics service has it.
+    /// Deletes an event that the statistics service has accepted.
     #[boxed]
     pub async fn outbox_done(&self, event: EventId) -> Result<bool, StoreError> {
-        let done = query("DELETE FROM consent_outbox WHERE event_id = $1")
+        let rows_affected = query("DELETE FROM consent_outbox WHERE event_id = $1")
             .bind(event.as_uuid())
             .execute(self.pool.writer())
             .during(Operation::RemoveEventFromOutbox)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
-    /// Begins a new epoch, at least `epoch`, with everything that waits of an identity: the statistics service refused an event of the
-    /// epoch `refused`, since it knows another end of the chain than we do. Says how many events were moved: none when another process has
-    /// begun a new epoch since.
+    /// Starts a new epoch, at least `epoch`, with all waiting events of an identity: the statistics service refused an event of the epoch
+    /// `refused`, because it knows another head of the chain. Returns the number of moved events: 0 if another process has started a new
+    /// epoch since.
     #[boxed]
     pub async fn outbox_rechain(&self, user_cuid: &UserCuid, refused: u64, epoch: u64) -> Result<usize, StoreError> {
         const LOCK: &str = "UPDATE identities SET control_chain_epoch = control_chain_epoch WHERE user_cuid = $1
@@ -95,7 +96,7 @@ pub struct OutboxEvent {
     pub id: EventId,
     /// The account that the identity was linked to.
     pub account: Option<UserAccountId>,
-    /// The event as it is sent, byte for byte.
+    /// The event, byte for byte as it is sent.
     pub body: Vec<u8>,
 }
 

@@ -1,23 +1,23 @@
-//! One way to either database (`docs/decisions/0027-two-databases.md`).
+//! Common interface of both databases (`docs/decisions/0027-two-databases.md`).
 //!
-//! SQL is written once and run on both: a [`Pool`] is one or the other, and a statement ([`query`], [`scalar`]) chooses the driver when it
-//! runs.
+//! SQL is written once and runs on both: a [`Pool`] is one or the other, and a statement ([`query`], [`scalar`]) chooses the driver at run
+//! time.
 //!
 //! | call | where the statement runs |
 //! |---|---|
 //! | `query(SQL).fetch_all(&pool)` | one statement that reads |
-//! | `query(SQL).execute(pool.writer())` | one statement that writes, committed by itself |
+//! | `query(SQL).execute(pool.writer())` | one statement that writes, in a separate transaction |
 //! | `query(SQL).execute(&mut *tx)` | in a transaction: [`in_transaction!`](crate::in_transaction), or a function that takes `tx: &mut` [`Tx`] |
 //!
 //! A short read through an index is a [`Probe`], `probe(PROBE).fetch_optional(&pool)`, which SQLite answers on the caller's thread.
 //!
-//! sqlx runs the statements of PostgreSQL, `rusqlite` those of SQLite: a connection of sqlx to SQLite is a thread, and the way of a statement
-//! there and back costs several times the CPU of a short statement (`sqlite/connection.rs`).
+//! sqlx runs the statements of PostgreSQL, `rusqlite` the statements of SQLite: a connection of sqlx to SQLite is a thread, and the round
+//! trip to it costs several times the CPU time of a short statement (`sqlite/connection.rs`).
 //!
-//! `$1` placeholders, `RETURNING`, `ON CONFLICT`, CTEs and partial indexes work on both. What does not: arrays, `now()`,
-//! `FOR UPDATE`, unsigned integers, and sums without `CAST(… AS BIGINT)` (PostgreSQL makes them NUMERIC). Timestamps are bound
-//! as [`domain::Timestamp`]: SQLite keeps them as RFC 3339 text, and text of whole milliseconds in UTC sorts as time does
-//! (`…:00+00:00` before `…:00.001+00:00`, since `+` comes before `.`).
+//! `$1` placeholders, `RETURNING`, `ON CONFLICT`, CTEs and partial indexes work on both. Not supported on both: arrays, `now()`, `FOR
+//! UPDATE`, unsigned integers, and sums without `CAST(… AS BIGINT)` (PostgreSQL returns NUMERIC). Timestamps are bound as
+//! [`domain::Timestamp`]: SQLite stores them as RFC 3339 text, and text of whole milliseconds in UTC sorts in time order (`…:00+00:00`
+//! before `…:00.001+00:00`, since `+` sorts before `.`).
 
 mod argument;
 mod array;
@@ -60,23 +60,23 @@ pub use self::transaction::{Transaction, Tx, driver_errors};
 use crate::error::{Context, StoreError};
 use async_recursion::async_recursion as boxed;
 
-/// How many connections to one database there are.
+/// Number of connections to one database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connections {
-    /// Those that are open.
+    /// Open connections.
     pub open: u64,
-    /// Those of them that are not in use.
+    /// Open connections that are not in use.
     pub idle: u64,
-    /// Writes that wait for their turn; unknown for PostgreSQL.
+    /// Writes that wait for the writer; `None` for PostgreSQL.
     pub waiting: Option<u64>,
 }
 
 impl Pool {
     /// Connects, and refuses a database whose settings allow it to lose acknowledged writes.
     ///
-    /// Without `settings.url` the database is the SQLite file `sqlite_path`, made together with its folder if it is not
-    /// there. `schema` is the PostgreSQL schema to work in, made if it is not there; `None` is the server's default.
-    /// SQLite has one file per schema instead, so it ignores `schema`.
+    /// Without `settings.url` the database is the SQLite file `sqlite_path`; file and folder are created if they are absent. `schema` is
+    /// the PostgreSQL schema to use, created if absent; `None` is the server's default. SQLite has one file per schema instead, so it
+    /// ignores `schema`.
     #[boxed]
     pub async fn open(
         settings: &DatabaseSettings,
@@ -98,14 +98,14 @@ impl Pool {
         postgres::open(settings, url, schema, ServerRole::Standby).await
     }
 
-    /// Opens a copy of an SQLite file, such as a backup, for reading alone: nothing beside it or in it changes.
+    /// Opens a copy of an SQLite file, such as a backup, read-only: neither the file nor its folder changes.
     #[boxed]
     pub async fn open_copy(path: &Path) -> Result<Self, StoreError> {
         sqlite::open_copy(path).await
     }
 
-    /// Copies all committed rows into a new SQLite file, without blocking readers and writers; `false` for
-    /// PostgreSQL, which has tools of its own for that.
+    /// Copies all committed rows into a new SQLite file, without blocking readers and writers; `false` for PostgreSQL, which has its own
+    /// tools.
     #[boxed]
     pub async fn copy_to(&self, path: &Path) -> Result<bool, StoreError> {
         match self {
@@ -114,13 +114,12 @@ impl Pool {
         }
     }
 
-    /// Moves the database out of the way as it is, under a name with `mark` in it: the SQLite file, which is closed, or the PostgreSQL
-    /// `schema`. Returns the new name.
+    /// Renames the SQLite file, which is closed, or the PostgreSQL `schema`; the new name contains `mark` and is returned.
     #[boxed]
     pub async fn set_aside(self, schema: &'static str, mark: &str) -> Result<String, StoreError> {
         match &self {
             Self::Sqlite { file, .. } => {
-                // The last connection that is closed removes the write-ahead log beside the file.
+                // Closing the last connection removes the write-ahead log next to the file.
                 self.close().await;
                 sqlite::set_file_aside(file.path(), mark)
             }
@@ -142,7 +141,7 @@ impl Pool {
         }
     }
 
-    /// The database's own present; `None` for SQLite, which has no clock of its own.
+    /// The database's current time; `None` for SQLite, which has no clock.
     #[boxed]
     pub async fn now(&self) -> Result<Option<domain::Timestamp>, StoreError> {
         match self {
@@ -155,8 +154,7 @@ impl Pool {
         }
     }
 
-    /// Faults of the database. SQLite reads every page, index and reference of its file. Of PostgreSQL every row of every table
-    /// is read, but no index.
+    /// Faults of the database: on SQLite from a check of every page, index and reference, on PostgreSQL from a read of every row.
     #[boxed]
     pub async fn faults(&self) -> Result<Vec<String>, StoreError> {
         match self {
@@ -165,12 +163,12 @@ impl Pool {
         }
     }
 
-    /// Waits for every connection to come back and closes it; on PostgreSQL for `acquire_timeout` at most. SQLite then updates its
-    /// statistics and folds its log into the file.
+    /// Waits until every connection is returned and closes it; on PostgreSQL for `acquire_timeout` at most. SQLite then updates its
+    /// statistics and copies its write-ahead log into the file.
     #[boxed]
     pub async fn close(&self) {
         match self {
-            // The writer goes last: the last connection to a file removes the log beside it.
+            // The writer is closed last: closing the last connection to a file removes the write-ahead log.
             Self::Sqlite { writer, readers, .. } => {
                 readers.close().await;
                 sqlite::close(writer).await;
@@ -179,7 +177,7 @@ impl Pool {
         }
     }
 
-    /// How many connections there are, for metrics.
+    /// Numbers of connections, for metrics.
     pub fn connections(&self) -> Connections {
         match self {
             Self::Sqlite { writer, readers, .. } => {
@@ -215,7 +213,7 @@ impl Pool {
         }
     }
 
-    /// Why an SQLite file is not written to: it is not at its path any more. `None` for PostgreSQL.
+    /// Why an SQLite file is not written to: the file at its path is another one or absent. `None` for PostgreSQL.
     pub fn misplaced(&self) -> Option<String> {
         match self {
             Self::Sqlite { file, .. } => file.fault(),
@@ -223,7 +221,7 @@ impl Pool {
         }
     }
 
-    /// Bytes of the write-ahead log beside an SQLite file; `None` for PostgreSQL.
+    /// Size in bytes of the write-ahead log of an SQLite file; `None` for PostgreSQL.
     pub fn wal_bytes(&self) -> Option<u64> {
         match self {
             Self::Sqlite { file, .. } => file.log_bytes(),

@@ -1,4 +1,4 @@
-//! Whose records an account reads: computers that are or were attached to it, and the service's reports about them.
+//! The recorders that an account reads: computers that are or were attached to it, and the service's reports about them.
 
 use domain::ids::UserAccountId;
 use domain::recorder::{Recorder, Recorders};

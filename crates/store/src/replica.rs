@@ -1,8 +1,8 @@
 //! A streaming replica of the PostgreSQL database that answers some reads (`docs/decisions/0032-growth-of-the-log.md`).
 //!
-//! A replica is used while it is known to have every commit that is older than `database.replica_lag_max`. To learn that, the position of the
-//! primary's log is read, and then awaited on the replica; at most once per `CHECK_EVERY`, only while there are reads, and never in the
-//! future of a request. A replica that is away, behind, promoted, or of another installation is not used, and its reads run on the primary.
+//! A replica is used while it has every commit that is older than `database.replica_lag_max`. A check reads the position of the primary's
+//! log and waits for it on the replica: at most once per `CHECK_EVERY`, only while there are reads, and never in the future of a request.
+//! If the replica is unavailable, behind, promoted, or of another installation, reads run on the primary.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,11 +15,11 @@ use crate::error::{Context, StoreError};
 use crate::pool::{DatabaseSettings, Pool, query, scalar};
 use async_recursion::async_recursion as boxed;
 
-/// Shortest time between two checks.
+/// Minimum time between two checks.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
-/// Pause between two questions how far the replica is.
+/// Pause between two reads of the replica's position.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Longest time of a check.
+/// Timeout of a check.
 const CHECK_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A replica of one schema of the database. Clones share it. It connects with the first check.
@@ -39,13 +39,13 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Known {
     pool: Option<Pool>,
-    /// Commits before this moment are on the replica.
+    /// Commits before this time are on the replica.
     current_at: Option<Instant>,
     checked_at: Option<Instant>,
 }
 
 impl Replica {
-    /// The replica of the settings, if they name one.
+    /// The configured replica, if any.
     pub fn of(settings: &DatabaseSettings, schema: Option<&'static str>) -> Option<Self> {
         let url = settings.replica_url.clone().filter(|_| settings.url.is_some())?;
         let (known, is_being_checked) = (Mutex::default(), AtomicBool::new(false));
@@ -56,10 +56,10 @@ impl Replica {
     pub fn current(&self, primary: &Pool) -> Option<Pool> {
         let now = Instant::now();
         let (pool, is_due) = {
-            let known = self.known();
+            let state = self.known();
             let age = |at: Option<Instant>| at.map_or(Duration::MAX, |at| now.saturating_duration_since(at));
-            let is_current = age(known.current_at) <= self.0.settings.replica_lag_max;
-            (known.pool.clone().filter(|_| is_current), age(known.checked_at) >= CHECK_EVERY)
+            let is_current = age(state.current_at) <= self.0.settings.replica_lag_max;
+            (state.pool.clone().filter(|_| is_current), age(state.checked_at) >= CHECK_EVERY)
         };
         if is_due && !self.0.is_being_checked.swap(true, Ordering::AcqRel) {
             tokio::spawn(self.clone().check(primary.clone()));
@@ -67,12 +67,12 @@ impl Replica {
         pool
     }
 
-    /// How long a read of the replica may take before the primary is asked.
+    /// Timeout of a read on the replica; after it the read runs on the primary.
     pub fn read_deadline(&self) -> Duration {
         self.0.settings.replica_deadline
     }
 
-    /// A read failed: the replica is not used before the next check has succeeded.
+    /// Records a failed read: the replica is not used before the next successful check.
     pub fn failed(&self, error: &(dyn std::error::Error + 'static)) {
         if self.known().current_at.take().is_some() {
             tracing::warn!(error = domain::reasons(error), "a read of the replica failed; reads run on the primary");
@@ -83,9 +83,9 @@ impl Replica {
     #[boxed]
     pub async fn close(&self) {
         let pool = {
-            let mut known = self.known();
-            known.current_at = None;
-            known.pool.take()
+            let mut state = self.known();
+            state.current_at = None;
+            state.pool.take()
         };
         if let Some(pool) = pool {
             pool.close().await;
@@ -93,15 +93,15 @@ impl Replica {
     }
 
     async fn check(self, primary: Pool) {
-        // Also after a panic: another check has to be possible.
+        // Also after a panic, so that another check is possible.
         let _ended = Checked(&self.0.is_being_checked);
         let begun = Instant::now();
         let outcome = timeout(CHECK_DEADLINE, self.catch_up(&primary)).await;
-        let mut known = self.known();
-        known.checked_at = Some(Instant::now());
+        let mut state = self.known();
+        state.checked_at = Some(Instant::now());
         match outcome {
             Ok(Ok(())) => {
-                if known.current_at.replace(begun).is_none() {
+                if state.current_at.replace(begun).is_none() {
                     tracing::info!("the replica is current and answers reads");
                 }
             }
@@ -110,7 +110,7 @@ impl Replica {
         }
     }
 
-    /// Waits until the replica has everything that the primary has committed.
+    /// Waits until the replica has all commits of the primary.
     async fn catch_up(&self, primary: &Pool) -> Result<(), StoreError> {
         const ASK: &str = "compare the replica with the primary";
         const WRITTEN: &str = "SELECT CAST(pg_current_wal_flush_lsn() AS TEXT)";
@@ -122,7 +122,7 @@ impl Replica {
             let replayed = query(REPLAYED).bind(&written).fetch_one(&replica).await;
             let (is_standby, is_there): (bool, bool) = replayed.context(ASK)?;
             if !is_standby {
-                // A server that was promoted has a history of its own. Another of the URL may be a standby.
+                // A promoted server has diverged from the primary. Another server of the URL may be a standby.
                 replica.renew();
                 let what = "database.replica_url".to_owned();
                 return Err(StoreError::Open { what, source: "its server is no standby any more".into() });

@@ -47,22 +47,22 @@ pub fn count(column: &'static str, value: i64) -> Result<u32, Corrupt> {
     u32::try_from(value).map_err(|error| Corrupt::new(column, error))
 }
 
-/// Damage that shows inside a transaction, as an error of the driver that rolls it back.
+/// Converts a corrupt row inside a transaction to an error of the driver, which rolls it back.
 pub fn undecodable(corrupt: Corrupt) -> sqlx::Error {
     sqlx::Error::Decode(Box::new(corrupt))
 }
 
-/// A stranger's text as both databases can keep it: PostgreSQL has no place for U+0000.
+/// Removes U+0000 from a client's text, which PostgreSQL cannot store.
 pub fn storable(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { Cow::Borrowed(text) }
 }
 
-/// The largest number of rows that fits both databases' idea of `LIMIT`.
+/// A number of rows as `LIMIT` of both databases.
 pub fn limit(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
-/// Slices of 64, 16, 4 and 1, for statements with as many places: any number of rows is written by four prepared statements.
+/// Slices of 64, 16, 4 and 1 rows, for statements with as many placeholders: any number of rows is written by four prepared statements.
 pub fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
     const SIZES: [usize; 4] = [64, 16, 4, 1];
     std::iter::from_fn(move || {

@@ -14,7 +14,7 @@ use crate::row::{limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, probes};
 use async_recursion::async_recursion as boxed;
 
-/// Who is signed in.
+/// The signed-in person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionFacts {
     /// Id of the session.
@@ -27,35 +27,35 @@ pub struct SessionFacts {
     pub name: Option<String>,
     /// The account that the person owns.
     pub account: Option<UserAccountId>,
-    /// When the person signed in: some acts ask for a recent sign-in.
+    /// Time of the sign-in: some operations require a recent sign-in.
     pub created_at: Timestamp,
-    /// Until when, unless it slides on.
+    /// Time at which the session expires, unless it is extended.
     pub expires_at: Timestamp,
 }
 
 /// One of a person's sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// The name under which its owner sees it.
+    /// Public id, which its owner sees.
     pub id: SessionId,
-    /// When the person signed in.
+    /// Time of the sign-in.
     pub created_at: Timestamp,
-    /// When the session expires.
+    /// Time at which the session expires.
     pub expires_at: Timestamp,
     /// Sign-in method.
     pub via: SignInMethod,
-    /// Address of the browser when it signed in.
+    /// IP address of the browser at the sign-in.
     pub address: Option<String>,
     /// The browser's `User-Agent`.
     pub user_agent: Option<String>,
 }
 
-/// A browser that is signed in.
+/// A session to create.
 #[derive(Debug, Clone)]
 pub struct NewSession<'a> {
     /// SHA-256 of its secret.
     pub token: SecretHash,
-    /// The name under which its owner will see it.
+    /// Public id, which its owner sees.
     pub id: SessionId,
     /// Id of the person who signs in.
     pub person: PersonId,
@@ -65,7 +65,7 @@ pub struct NewSession<'a> {
     pub address: Option<&'a str>,
     /// Its `User-Agent`; truncated to `USER_AGENT_CHARS_MAX` characters.
     pub user_agent: Option<&'a str>,
-    /// When the session expires.
+    /// Time at which the session expires.
     pub expires_at: Timestamp,
 }
 
@@ -73,7 +73,7 @@ pub struct NewSession<'a> {
 const USER_AGENT_CHARS_MAX: usize = 300;
 
 impl Store {
-    /// Signs a browser in. `instead_of` is the session that this browser had before: it ends.
+    /// Creates a session. `instead_of` is the browser's previous session, which ends.
     #[boxed]
     pub async fn session_create(
         &self,
@@ -86,7 +86,7 @@ impl Store {
             .await
     }
 
-    /// Who presents this secret, if it is still good.
+    /// The valid session with this secret.
     #[boxed]
     pub async fn session_by_hash(
         &self,
@@ -95,13 +95,12 @@ impl Store {
     ) -> Result<Option<SessionFacts>, StoreError> {
         let row = probe(probes::SESSION).bind(token.as_bytes()).fetch_optional(&self.pool);
         let row = row.during(Operation::FindSession).await?;
-        // Not in the statement: with the time as an argument no two of them would be equal.
+        // Not in the statement: with the time as an argument, the cache of probes would never have a hit.
         let row = row.filter(|row| row.expires_at > now);
         Ok(row.map(SessionFacts::try_from).transpose()?)
     }
 
-    /// Extends a valid session until `expires_at`, never shortens it; `false` when it has ended or
-    /// lasts that long already.
+    /// Extends a valid session until `expires_at`, never shortens it; `false` if it has ended or already lasts as long.
     #[boxed]
     pub async fn session_slide(
         &self,
@@ -111,29 +110,29 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE sessions SET expires_at = $2
             WHERE token_hash = $1 AND revoked_at IS NULL AND expires_at > $3 AND expires_at < $2";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(token.as_bytes())
             .bind(expires_at)
             .bind(now)
             .execute(self.pool.writer())
             .during(Operation::SlideSession)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
-    /// Signs a browser out; `false` when it was already.
+    /// Ends a session; `false` if it had ended.
     #[boxed]
     pub async fn session_revoke(&self, token: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
-        let done = query(REVOKE)
+        let rows_affected = query(REVOKE)
             .bind(token.as_bytes())
             .bind(now)
             .execute(self.pool.writer())
             .during(Operation::RevokeSession)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
-    /// Ends one of a person's sessions; `false` when the person has no such session.
+    /// Ends a person's session; `false` if the person has no such session.
     #[boxed]
     pub async fn session_revoke_by_id(
         &self,
@@ -143,17 +142,17 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE sessions SET revoked_at = $3
             WHERE id = $1 AND person_id = $2 AND revoked_at IS NULL AND expires_at > $3";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_uuid())
             .bind(now)
             .execute(self.pool.writer())
             .during(Operation::RevokeSessionOfPerson)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
-    /// Signs a person out everywhere but here; the number of sessions that this ended.
+    /// Ends all other sessions of a person; returns the number of ended sessions.
     #[boxed]
     pub async fn sessions_revoke_others(
         &self,
@@ -172,7 +171,7 @@ impl Store {
             .await
     }
 
-    /// A person's sessions that are still good, newest first.
+    /// A person's valid sessions, newest first.
     #[boxed]
     pub async fn sessions_of_person(
         &self,
@@ -193,7 +192,7 @@ impl Store {
     }
 }
 
-/// Signs a browser in, in the caller's transaction. The session `instead_of` is revoked.
+/// Creates a session in the caller's transaction. The session `instead_of` is revoked.
 pub(crate) async fn insert_session(
     tx: &mut Tx<'_>,
     new: &NewSession<'_>,

@@ -1,4 +1,4 @@
-//! Codes that were mailed to sign people in (`docs/decisions/0003-sign-in.md`; the rules are in [`domain::signin`]).
+//! Sign-in codes (`docs/decisions/0003-sign-in.md`; the rules are in [`domain::signin`]).
 
 use chrono::TimeDelta;
 use domain::Timestamp;
@@ -14,31 +14,31 @@ use crate::session::{NewSession, insert_session};
 use crate::{Store, in_transaction, joined};
 use async_recursion::async_recursion as boxed;
 
-/// What became of the wish for a code.
+/// Result of requesting a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TicketStart {
-    /// The code works, and the one that the browser had before does not.
+    /// The code is valid; the browser's previous code is not any more.
     Started,
-    /// Too many were asked for in the window.
+    /// The maximum number of codes was requested in the window.
     TooMany {
-        /// How long until there is room for another.
+        /// Time until another request is permitted.
         retry_after: TimeDelta,
     },
 }
 
-/// Who asks for a code.
+/// The client that requests a code.
 #[derive(Debug, Clone, Copy)]
 pub struct TicketRequest<'a> {
-    /// The part of the internet that the browser is in.
+    /// Network of the browser.
     pub network: &'a str,
-    /// The ticket that the browser had before: its code stops working.
+    /// The browser's previous ticket, which becomes invalid.
     pub instead_of: Option<&'a SecretHash>,
 }
 
-/// Maximum numbers of codes for one address. Counted by network, so that requests from another network cannot exhaust the owner's quota.
+/// Maximum numbers of codes for one e-mail address, per network, so that requests from another network do not use up the owner's quota.
 #[derive(Debug, Clone, Copy)]
 pub struct CodeLimits {
-    /// For one network that asks.
+    /// Maximum per requesting network.
     pub per_network: u32,
     /// Maximum for all networks together.
     pub total: u32,
@@ -58,7 +58,7 @@ impl Store {
     ) -> Result<TicketStart, StoreError> {
         const LOCK: &str = "INSERT INTO signin_addresses (email, asked_at) VALUES ($1, $2)
             ON CONFLICT (email) DO UPDATE SET asked_at = $2";
-        // Of those in the window, the one whose leaving makes room.
+        // The code in the window that has to expire before another is permitted.
         const FULL: &str = "SELECT created_at FROM signin_tickets
             WHERE email = $1 AND created_at > $2 AND ($4 IS NULL OR network = $4)
             ORDER BY created_at DESC LIMIT 1 OFFSET $3";
@@ -119,8 +119,8 @@ impl Store {
         Ok(row.map(Ticket::try_from).transpose()?)
     }
 
-    /// Spends one of `tries_max` tries of a live ticket and gives it as it then is; `None` when there is none to spend. The code is
-    /// compared afterwards, so that codes typed at once get no more tries than codes typed one after the other.
+    /// Uses one of `tries_max` tries of a live ticket and returns the ticket; `None` if no try is left. The caller compares the code
+    /// afterwards, so that concurrent attempts get no additional tries.
     #[boxed]
     pub async fn signin_try(
         &self,
@@ -143,8 +143,8 @@ impl Store {
         Ok(row.map(Ticket::try_from).transpose()?)
     }
 
-    /// Uses up a live ticket and signs its browser in, both or neither. Exactly one of any number of calls gives `true`. `instead_of` is
-    /// the session that this browser had before: it ends.
+    /// Uses a live ticket and creates its session, both or neither. Exactly one of concurrent calls returns `true`. `instead_of` is the
+    /// browser's previous session, which ends.
     #[boxed]
     pub async fn signin_use(
         &self,
@@ -171,19 +171,19 @@ impl Store {
         .await
     }
 
-    /// Completes an errand to an OpenID provider. Exactly one of any number of calls with the same errand gives `true`, until
-    /// `expires_at`: after that the errand must not be taken any more.
+    /// Uses the state of a request to an OpenID provider. Exactly one of concurrent calls with the same state returns `true`, until
+    /// `expires_at`: after that the caller must reject the state.
     #[boxed]
     pub async fn signin_errand_use(&self, errand: &SecretHash, expires_at: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str =
             "INSERT INTO signin_errands (errand_hash, expires_at) VALUES ($1, $2) ON CONFLICT (errand_hash) DO NOTHING";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(errand.as_bytes())
             .bind(expires_at)
             .execute(self.pool.writer())
             .during(Operation::UseOpenIdState)
             .await?;
-        Ok(done > 0)
+        Ok(rows_affected > 0)
     }
 }
 

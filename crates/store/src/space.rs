@@ -1,4 +1,4 @@
-//! Spaces and who may do what there (`docs/decisions/0020-keys-and-spaces.md`).
+//! Spaces and their members (`docs/decisions/0020-keys-and-spaces.md`).
 
 use domain::Timestamp;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
@@ -12,12 +12,12 @@ use crate::row::{limit, parsed, storable};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
-/// What became of a space that was to be made.
+/// Result of creating a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpaceCreate {
     /// The space was created.
     Created,
-    /// The account has as many as it may have.
+    /// The account has the maximum number of spaces.
     TooMany,
 }
 
@@ -31,7 +31,7 @@ pub struct SpaceChange {
 }
 
 impl SpaceChange {
-    /// Whether it keeps every value.
+    /// Whether all values are kept.
     pub fn is_empty(&self) -> bool {
         let Self { name, is_public } = self;
         name.is_none() && is_public.is_none()
@@ -53,7 +53,7 @@ const JOIN: &str = "INSERT INTO space_members (space_id, account_id, access, is_
     ON CONFLICT (space_id, account_id) DO UPDATE SET access = excluded.access";
 
 impl Store {
-    /// Makes a space, unless the account has `spaces_max`; its default space, which is created automatically, is not counted.
+    /// Creates a space, unless the account has `spaces_max`; the default space is not counted.
     #[boxed]
     pub async fn space_create(
         &self,
@@ -85,7 +85,7 @@ impl Store {
         .await
     }
 
-    /// The space that an account adds to when it names none, made as `new` if there was none yet.
+    /// The default space of an account, created as `new` if it is absent.
     #[boxed]
     pub async fn space_default(
         &self,
@@ -94,18 +94,18 @@ impl Store {
         now: Timestamp,
     ) -> Result<SpaceId, StoreError> {
         const DEFAULT: &str = "SELECT id FROM spaces WHERE account_id = $1 AND is_default";
-        let known: Option<Uuid> = scalar(DEFAULT)
+        let existing: Option<Uuid> = scalar(DEFAULT)
             .bind(owner.as_str())
             .fetch_optional(&self.pool)
             .during(Operation::FindDefaultSpaceOfAccount)
             .await?;
-        if let Some(id) = known {
+        if let Some(id) = existing {
             return Ok(id.into());
         }
         in_transaction!(&self.pool, |tx| {
             query(LOCK).bind(owner.as_str()).execute(&mut *tx).await?;
-            let known: Option<Uuid> = scalar(DEFAULT).bind(owner.as_str()).fetch_optional(&mut *tx).await?;
-            if let Some(id) = known {
+            let existing: Option<Uuid> = scalar(DEFAULT).bind(owner.as_str()).fetch_optional(&mut *tx).await?;
+            if let Some(id) = existing {
                 return Ok(id.into());
             }
             let add = query(ADD).bind(new.as_uuid()).bind(owner.as_str()).bind(DEFAULT_NAME).bind(false);
@@ -117,7 +117,7 @@ impl Store {
         .await
     }
 
-    /// The spaces that an account owns or was let into, the default first, then the newest.
+    /// The spaces that an account owns or is a member of, the default first, then the newest.
     #[boxed]
     pub async fn spaces_of_account(&self, account: &UserAccountId, rows_max: usize) -> Result<Vec<Space>, StoreError> {
         let mut sql = QueryBuilder::new(SEEN);
@@ -128,7 +128,7 @@ impl Store {
         Ok(rows.into_iter().map(Space::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Those of `ids` that an account may at least read, in no order: its own, those it was let into, and public ones.
+    /// The given `ids` that an account may read, in no order: its own spaces, spaces it is a member of, and public ones.
     #[boxed]
     pub async fn spaces_readable(&self, ids: &[SpaceId], account: &UserAccountId) -> Result<Vec<Space>, StoreError> {
         if ids.is_empty() {
@@ -158,7 +158,7 @@ impl Store {
         Ok(ids.into_iter().map(SpaceId::from).collect())
     }
 
-    /// Changes a space of its owner; `false` when there is none such.
+    /// Changes a space of its owner; `false` if there is no such space.
     #[boxed]
     pub async fn space_change(
         &self,
@@ -169,7 +169,7 @@ impl Store {
         const SQL: &str = "UPDATE spaces SET name = COALESCE($3, name), is_public = COALESCE($4, is_public)
             WHERE id = $1 AND account_id = $2";
         let name = change.name.as_ref().map(|name| storable(name.as_str()));
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_str())
             .bind(name.as_deref())
@@ -177,10 +177,10 @@ impl Store {
             .execute(self.pool.writer())
             .during(Operation::ChangeSpace)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
-    /// Deletes a space of its owner that has no memories; `false` when there is none such. A default space is never deleted.
+    /// Deletes a space of its owner that has no memories; `false` if there is no such space. A default space is never deleted.
     #[boxed]
     pub async fn space_delete(&self, id: SpaceId, owner: &UserAccountId) -> Result<bool, StoreError> {
         const SPACE_SQLITE: &str = "SELECT id FROM spaces WHERE id = $1 AND account_id = $2 AND NOT is_default";
@@ -193,9 +193,9 @@ impl Store {
             &self.pool,
             |tx| {
                 let sql = if tx.is_postgres() { SPACE_POSTGRES } else { SPACE_SQLITE };
-                let found: Option<Uuid> =
+                let row: Option<Uuid> =
                     scalar(sql).bind(id.as_uuid()).bind(owner.as_str()).fetch_optional(&mut *tx).await?;
-                if found.is_none() {
+                if row.is_none() {
                     return Ok(false);
                 }
                 Ok(query(DELETE).bind(id.as_uuid()).execute(&mut *tx).await? == 1)
@@ -206,7 +206,7 @@ impl Store {
         .await
     }
 
-    /// Marks a space for an account that belongs to it, or takes the mark away; `false` when it does not belong.
+    /// Sets or removes the mark of a space for a member account; `false` if the account is not a member.
     #[boxed]
     pub async fn space_favor(
         &self,
@@ -215,18 +215,18 @@ impl Store {
         is_favorite: bool,
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE space_members SET is_favorite = $3 WHERE space_id = $1 AND account_id = $2";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(account.as_str())
             .bind(is_favorite)
             .execute(self.pool.writer())
             .during(Operation::MarkSpace)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
-    /// Lets an account into a space, to read or to edit, or shuts it out (`None`). Owners stay what they are. `false` when there is no
-    /// such space of this owner, or nothing changed.
+    /// Sets the access of a member to read or edit, or removes the member (`None`). The access of owners does not change. `false` if
+    /// this owner has no such space, or if the access is unchanged.
     #[boxed]
     pub async fn space_share(
         &self,
@@ -243,17 +243,17 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let ours = query(OURS).bind(id.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
-                if ours == 0 {
+                let owned = query(OURS).bind(id.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
+                if owned == 0 {
                     return Ok(false);
                 }
-                let done = if let Some(access) = access {
+                let statement = if let Some(access) = access {
                     query(JOIN).bind(id.as_uuid()).bind(with.as_str()).bind(access.as_str())
                 } else {
                     query(OUT).bind(id.as_uuid()).bind(with.as_str())
                 };
-                let done = done.execute(&mut *tx).await?;
-                Ok(done == 1)
+                let rows_affected = statement.execute(&mut *tx).await?;
+                Ok(rows_affected == 1)
             },
             commit if |done| *done
         )

@@ -26,15 +26,15 @@ pub struct TokenFacts {
     pub account: Option<UserAccountId>,
     /// With the account scope: the person who confirmed.
     pub person: Option<(PersonId, Email)>,
-    /// With the account scope: the rights that the person gave; `None` for those that the protocol gives account bearers.
+    /// With the account scope: the rights that the person granted; `None` for the protocol's default rights of account bearers.
     pub rights: Option<AgentRights>,
     /// When the token expires.
     pub expires_at: Timestamp,
 }
 
 impl Store {
-    /// Issues a token: the events scope to a registration that waits to be claimed, the account scope to one that was,
-    /// neither to one that was revoked. `false`: refused.
+    /// Issues a token: with the events scope for an unclaimed registration, with the account scope for a claimed one. `false` if
+    /// the registration is in another state or revoked.
     #[boxed]
     pub async fn token_issue(
         &self,
@@ -73,8 +73,7 @@ impl Store {
         .await
     }
 
-    /// The facts about a presented token, if it is valid: not expired, not revoked, and its registration has not changed since it
-    /// was issued to.
+    /// The facts about a token, if it is valid: not expired, not revoked, and its registration is unchanged since it was issued.
     #[boxed]
     pub async fn token_by_hash(&self, token: &SecretHash, now: Timestamp) -> Result<Option<TokenFacts>, StoreError> {
         let row = probe(probes::TOKEN).bind(token.as_bytes()).fetch_optional(&self.pool);
@@ -83,20 +82,20 @@ impl Store {
         Ok(row.map(TokenFacts::try_from).transpose()?)
     }
 
-    /// Revokes a token; `false` when there was none to revoke. The registration stays as it is.
+    /// Revokes a token; `false` if there is no such valid token. The registration is unchanged.
     #[boxed]
     pub async fn token_revoke(&self, token: &SecretHash, now: Timestamp) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE access_tokens SET revoked_at = $2 WHERE token_hash = $1 AND revoked_at IS NULL";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(token.as_bytes())
             .bind(now)
             .execute(self.pool.writer())
             .during(Operation::RevokeToken)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
-    /// The keys that sign or still verify: all but those retired longer ago than an assertion lives.
+    /// The keys that sign or still verify: all except keys that were retired longer ago than the lifetime of an assertion.
     #[boxed]
     pub async fn assertion_keys(
         &self,
@@ -110,7 +109,7 @@ impl Store {
         Ok(rows.into_iter().map(AssertionKey::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Makes sure that one key signs and one is announced. Any number of processes that start at once make one of each.
+    /// Creates a signing key and an announced key if they are absent. Concurrent processes create one of each.
     #[boxed]
     pub async fn assertion_keys_ensure(&self, now: Timestamp, rng: &Rng) -> Result<(), StoreError> {
         let active = AssertionKey { state: KeyState::Active, activated_at: Some(now), ..AssertionKey::draw(rng, now) };
@@ -125,8 +124,8 @@ impl Store {
         .await
     }
 
-    /// Retires the key that signs, lets the announced one sign and announces a new one. `None`: another process is doing
-    /// just that, or there are no keys yet. Gives the id of the key that signs now.
+    /// Retires the signing key, lets the announced key sign and announces a new one; returns the id of the key that signs now.
+    /// `None` if another process is doing the same, or there are no keys yet.
     #[boxed]
     pub async fn assertion_keys_rotate(&self, now: Timestamp, rng: &Rng) -> Result<Option<String>, StoreError> {
         const RETIRE: &str = "UPDATE assertion_keys SET state = 'retired', retired_at = $1 WHERE state = 'active'";
@@ -152,7 +151,7 @@ impl Store {
     }
 }
 
-/// Adds a signing key; one with the same id stays as it is.
+/// Adds a signing key; an existing one with the same id is unchanged.
 async fn insert_key(tx: &mut Tx<'_>, key: &AssertionKey) -> Result<(), sqlx::Error> {
     const SQL: &str =
         "INSERT INTO assertion_keys (kid, seed, state, created_at, activated_at) VALUES ($1, $2, $3, $4, $5)

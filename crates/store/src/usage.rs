@@ -1,4 +1,4 @@
-//! Usage by day, and how far it has been counted (`docs/decisions/0008-usage-and-quotas.md`).
+//! Usage by day, and the number of counted leaves (`docs/decisions/0008-usage-and-quotas.md`).
 
 use domain::recorder::Recorder;
 use domain::usage::{Day, QuotaUsed, UsageWindow};
@@ -11,31 +11,31 @@ use crate::row::{chunks, limit, parsed};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
-/// The day of the row into which days are added that no window reaches any more: before all others, and within no window.
+/// The day of the row that sums up old days: before all other days, and outside every window.
 pub const EARLIER: Day = Day::BEFORE_ALL;
 
-/// What one computer used on one day.
+/// Usage of one computer on one day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageDay {
-    /// Computer and identity whose events are counted.
+    /// Computer and identity of the counted events.
     pub recorder: Recorder,
-    /// When they were received.
+    /// Day on which they were received.
     pub day: Day,
-    /// What they come to.
+    /// Their usage.
     pub used: QuotaUsed,
 }
 
-/// Usage that is counted, and up to which leaf, read in one statement.
+/// Counted usage with the number of counted leaves, read in one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountedUsage {
-    /// In the window that was asked for.
+    /// Usage in the requested window.
     pub used: QuotaUsed,
-    /// How many leaves of the embedded log are in it.
+    /// Number of counted leaves of the embedded log.
     pub leaves: u64,
 }
 
 impl Store {
-    /// How many leaves of the embedded log are counted.
+    /// Number of counted leaves of the embedded log.
     #[boxed]
     pub async fn usage_counted(&self) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT counted FROM usage_cursor WHERE id = 1";
@@ -43,8 +43,7 @@ impl Store {
         Ok(number("usage_cursor.counted", counted)?)
     }
 
-    /// Adds the usage of the leaves from `counted` up to `until`; `false`, and nothing is counted, when another process has counted
-    /// on from `counted` meanwhile.
+    /// Adds the usage of the leaves from `counted` up to `until`; `false`, without counting, if another process has counted further.
     #[boxed]
     pub async fn usage_count(&self, counted: u64, until: u64, days: &[UsageDay]) -> Result<bool, StoreError> {
         const MOVE: &str = "UPDATE usage_cursor SET counted = $2 WHERE id = 1 AND counted = $1";
@@ -65,17 +64,17 @@ impl Store {
         .await
     }
 
-    /// Adds usage without a position in a log: every call counts.
+    /// Adds usage without a position in a log: repeated calls count again.
     #[boxed]
     pub async fn usage_add(&self, days: &[UsageDay]) -> Result<(), StoreError> {
         let days = ordered(days);
         in_transaction!(&self.pool, |tx| add_days(tx, &days).await).during(Operation::AddUsage).await
     }
 
-    /// What computers used together in a window, as far as it is counted.
+    /// Counted usage of several computers together in a window.
     #[boxed]
     pub async fn usage_of(&self, computers: &[Recorder], window: UsageWindow) -> Result<CountedUsage, StoreError> {
-        // Sums and cursor in one statement, so that they are of one moment.
+        // Sums and cursor in one statement, so that they are from one snapshot.
         const SQLITE: &str =
             "SELECT CAST(COALESCE(SUM(memory), 0) AS BIGINT), CAST(COALESCE(SUM(retrospectives), 0) AS BIGINT),
                 (SELECT counted FROM usage_cursor WHERE id = 1)
@@ -106,8 +105,7 @@ impl Store {
         })
     }
 
-    /// What each of these computers used on each day of a window, as far as it is counted; days without usage are absent. The newest days
-    /// come first, and at most `rows_max` rows.
+    /// Counted usage of several computers on each day of a window, newest first, at most `rows_max` rows; days without usage are absent.
     #[boxed]
     pub async fn usage_history(
         &self,
@@ -188,8 +186,7 @@ pub(crate) async fn add_days(tx: &mut Tx<'_>, days: &[UsageDay]) -> Result<(), s
     Ok(())
 }
 
-/// In one order everywhere: PostgreSQL locks rows in the order in which they come, and two nodes must not wait for each other. Each key
-/// once, as `ON CONFLICT` wants it.
+/// Sorted, because PostgreSQL locks rows in input order and other nodes would deadlock. Without duplicates, for `ON CONFLICT`.
 pub(crate) fn ordered(days: &[UsageDay]) -> Vec<UsageDay> {
     let mut ordered = days.to_vec();
     ordered.sort_by(|one, two| (&one.recorder, one.day).cmp(&(&two.recorder, two.day)));

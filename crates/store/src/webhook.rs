@@ -1,6 +1,6 @@
-//! Endpoints that accounts are notified at, and the outbox of notifications (`docs/decisions/0033-notifications.md`).
+//! Webhook endpoints of accounts, and the outbox of notifications (`docs/decisions/0033-notifications.md`).
 //!
-//! [`notice`](crate::notice) writes the deliveries. A process leases an endpoint, so an endpoint gets one delivery at a time, from one process.
+//! [`notice`](crate::notice) writes the deliveries. A process leases an endpoint, so it gets one delivery at a time, from one process.
 
 use domain::ids::{UserAccountId, WebhookId};
 use domain::webhook::{DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, Webhook};
@@ -25,7 +25,7 @@ pub struct NewWebhook {
     pub secret: SigningSecret,
 }
 
-/// The change of an endpoint; `None` leaves a part as it is.
+/// The change of an endpoint; `None` keeps a value.
 #[derive(Debug, Clone, Default)]
 pub struct WebhookUpdate {
     /// The new URL.
@@ -34,7 +34,7 @@ pub struct WebhookUpdate {
     pub description: Option<EndpointDescription>,
     /// The new kinds.
     pub kinds: Option<Vec<NotificationKind>>,
-    /// Whether it is enabled. Disabling ends what waits for it; enabling forgets its failures.
+    /// Whether it is enabled. Disabling settles its waiting deliveries; enabling resets its failures.
     pub enabled: Option<bool>,
 }
 
@@ -45,13 +45,13 @@ pub struct DeliveryRecord {
     pub notification: Uuid,
     /// Kind of the notification.
     pub kind: String,
-    /// When the fact happened.
+    /// Time of the reported fact.
     pub created_at: Timestamp,
-    /// When it is tried next; `None` once it is settled.
+    /// Time of the next try; `None` after it is settled.
     pub next_try_at: Option<Timestamp>,
-    /// Tries so far.
+    /// Number of tries so far.
     pub tries: u32,
-    /// The last try.
+    /// Time of the last try.
     pub last_try_at: Option<Timestamp>,
     /// HTTP status of the last try, if there was a response.
     pub status: Option<u16>,
@@ -61,28 +61,28 @@ pub struct DeliveryRecord {
     pub is_delivered: bool,
 }
 
-/// A delivery whose time has come, of an endpoint that the caller has leased.
+/// A due delivery of an endpoint that the caller has leased.
 #[derive(Debug, Clone)]
 pub struct DueDelivery {
     /// The endpoint.
     pub webhook: WebhookId,
-    /// Where it is sent to.
+    /// URL of the endpoint.
     pub url: String,
     /// The keys that sign it: the current one, and the replaced one while it is valid.
     pub secrets: Vec<SigningSecret>,
     /// Id of the notification.
     pub notification: Uuid,
-    /// The body: that of the notification, with the number of dropped ones if there are any.
+    /// The body of the notification, with the number of dropped notifications if there are any.
     pub body: String,
-    /// When the fact happened.
+    /// Time of the reported fact.
     pub created_at: Timestamp,
-    /// Tries, with this one.
+    /// Number of tries, including this one.
     pub tries: u32,
-    /// The first failure of the endpoint after its last success.
+    /// Time of the endpoint's first failure after its last success.
     pub failing_since: Option<Timestamp>,
 }
 
-/// What follows a try.
+/// What follows after a try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterTry {
     /// The endpoint accepted it.
@@ -91,7 +91,7 @@ pub enum AfterTry {
     Again(Timestamp),
     /// It is not tried again.
     GivenUp,
-    /// The endpoint is disabled, and everything that waits for it ends.
+    /// The endpoint is disabled, and its waiting deliveries are settled.
     Disabled(DisabledWhy),
 }
 
@@ -109,10 +109,10 @@ const WEBHOOK: &str = "SELECT id, account_id, url, description, kinds, created_a
         failing_since, dropped, dropped_at, old_secret_until FROM webhooks";
 
 impl Store {
-    /// Stores an endpoint, unless the account has `per_account_max`: then `false`.
+    /// Stores an endpoint; `false` if the account has `per_account_max`.
     #[boxed]
     pub async fn webhook_create(&self, new: &NewWebhook, per_account_max: u32) -> Result<bool, StoreError> {
-        // The account is locked first, so that any number of endpoints at once are counted.
+        // Locks the account, so that concurrent requests count all endpoints.
         const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
         const COUNT: &str = "SELECT COUNT(*) FROM webhooks WHERE account_id = $1";
         const ADD: &str = "INSERT INTO webhooks (id, account_id, url, description, kinds, secret, created_at,
@@ -164,7 +164,7 @@ impl Store {
         Ok(rows.into_iter().map(Webhook::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// An endpoint of an account; `None` for those of other accounts.
+    /// An endpoint of an account; `None` for endpoints of other accounts.
     #[boxed]
     pub async fn webhook_of_account(
         &self,
@@ -197,7 +197,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let done = query(CHANGE)
+                let rows_affected = query(CHANGE)
                     .bind(id.as_uuid())
                     .bind(owner.as_str())
                     .bind(change.url.as_deref())
@@ -205,7 +205,7 @@ impl Store {
                     .bind(change.kinds.as_deref().map(kinds_text))
                     .execute(&mut *tx)
                     .await?;
-                if done == 0 {
+                if rows_affected == 0 {
                     return Ok(false);
                 }
                 match change.enabled {
@@ -221,7 +221,7 @@ impl Store {
         .await
     }
 
-    /// Replaces the secret of an endpoint; the replaced one signs too until `old_until`. `false` if the account has no such endpoint.
+    /// Replaces the secret of an endpoint; the replaced one also signs until `old_until`. `false` if the account has no such endpoint.
     #[boxed]
     pub async fn webhook_rotate(
         &self,
@@ -232,7 +232,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE webhooks SET old_secret = secret, old_secret_until = $4, secret = $3
             WHERE id = $1 AND account_id = $2";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_str())
             .bind(secret.as_bytes())
@@ -240,23 +240,23 @@ impl Store {
             .execute(self.pool.writer())
             .during(Operation::ChangeWebhook)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// Deletes an endpoint of an account, with its deliveries.
     #[boxed]
     pub async fn webhook_delete(&self, id: WebhookId, owner: &UserAccountId) -> Result<bool, StoreError> {
         const SQL: &str = "DELETE FROM webhooks WHERE id = $1 AND account_id = $2";
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_str())
             .execute(self.pool.writer())
             .during(Operation::DeleteWebhook)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
-    /// Adds a notification that tests an enabled endpoint of an account; `false` if there is none, or too much waits for it.
+    /// Adds a test notification to an enabled endpoint of an account; `false` if there is no such endpoint, or too many deliveries wait.
     #[boxed]
     pub async fn webhook_test(
         &self,
@@ -272,7 +272,7 @@ impl Store {
                 AND w.disabled_at IS NULL AND (SELECT COUNT(*) FROM webhook_deliveries d WHERE d.webhook_id = w.id
                     AND d.kind = $4 AND d.next_try_at IS NOT NULL) < $7";
         let body = webhook::body(webhook::TEST, now, &serde_json::json!({ "webhook_id": id }));
-        let done = query(SQL)
+        let rows_affected = query(SQL)
             .bind(id.as_uuid())
             .bind(owner.as_str())
             .bind(notification)
@@ -283,7 +283,7 @@ impl Store {
             .execute(self.pool.writer())
             .during(Operation::WriteNotification)
             .await?;
-        Ok(done == 1)
+        Ok(rows_affected == 1)
     }
 
     /// The newest deliveries of an endpoint of an account.
@@ -309,8 +309,8 @@ impl Store {
         Ok(rows.into_iter().map(DeliveryRecord::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Endpoints with a delivery that is due and without a lease, with their accounts: the first of each account, then the second ones. Those
-    /// whose last lease is longest ago precede.
+    /// Endpoints with a due delivery and without a lease, with their accounts: first one of each account, then the second ones. Within each
+    /// round, the endpoint with the oldest last lease comes first.
     #[boxed]
     pub async fn webhooks_due(
         &self,
@@ -348,7 +348,7 @@ impl Store {
         Ok(leased.during(Operation::LeaseWebhooks).await? == 1)
     }
 
-    /// Begins the next try of a leased endpoint and renews the lease; `None` if nothing is due, the lease is lost, or the endpoint disabled.
+    /// Starts the next try and renews the lease; `None` if no delivery is due, the lease is lost, or the endpoint is disabled.
     #[boxed]
     pub async fn webhook_try_begin(
         &self,
@@ -376,7 +376,7 @@ impl Store {
         .await
     }
 
-    /// Writes the result of a try; `false` if the delivery was settled meanwhile. `lease` shows that no other process took the endpoint over.
+    /// Stores the result of a try; `false` if the delivery is settled. `lease` shows that no other process has taken over the endpoint.
     #[boxed]
     pub async fn webhook_try_end(
         &self,
@@ -399,7 +399,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let done = query(SETTLE)
+                let rows_affected = query(SETTLE)
                     .bind(due.webhook.as_uuid())
                     .bind(due.notification)
                     .bind(next)
@@ -409,7 +409,7 @@ impl Store {
                     .bind(result.error.as_deref().map(storable))
                     .execute(&mut *tx)
                     .await?;
-                if done == 0 {
+                if rows_affected == 0 {
                     return Ok(false);
                 }
                 let id = due.webhook.as_uuid();
@@ -429,17 +429,17 @@ impl Store {
         .await
     }
 
-    /// Gives a lease back.
+    /// Releases a lease.
     #[boxed]
     pub async fn webhook_lease_end(&self, id: WebhookId, lease: Uuid, now: Timestamp) -> Result<(), StoreError> {
-        // The time stays: it orders the endpoints by their last lease.
+        // The time stays, because it orders the endpoints by their last lease.
         const SQL: &str = "UPDATE webhooks SET lease = NULL, leased_until = $3 WHERE id = $1 AND lease = $2";
         let given = query(SQL).bind(id.as_uuid()).bind(lease).bind(now).execute(self.pool.writer());
         given.during(Operation::LeaseWebhooks).await.map(drop)
     }
 }
 
-/// Disables an endpoint and ends everything that waits for it, in the caller's transaction.
+/// Disables an endpoint and settles its waiting deliveries, in the caller's transaction.
 async fn disable(tx: &mut Tx<'_>, id: WebhookId, why: DisabledWhy, now: Timestamp) -> Result<(), sqlx::Error> {
     const DISABLE: &str = "UPDATE webhooks SET disabled_at = $2, disabled_why = $3
         WHERE id = $1 AND disabled_at IS NULL";
@@ -562,7 +562,7 @@ impl LeasedRow {
     }
 }
 
-/// Adds the number of notifications that were dropped to a body, which is an object.
+/// Adds the number of dropped notifications to a body, which is an object.
 fn with_dropped(body: String, dropped: i64) -> String {
     match body.strip_suffix('}') {
         Some(members) if dropped > 0 => format!("{members},\"dropped\":{dropped}}}"),

@@ -1,4 +1,4 @@
-//! The smallest tree: one actor, which answers, crashes once, and is restarted.
+//! The smallest tree: one actor, which replies, crashes once, and is restarted.
 //!
 //! `cargo run -p attache-supervision --example ping`
 
@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use ractor::{ActorProcessingErr, ActorRef};
 use supervision::{ActorSettings, ChildSpec, Handle, Jitter, Kind, Reply, Root, RootSettings};
 
-/// The kinds of this product: one.
 #[derive(Debug, Clone, Copy)]
 enum PingKind {
     Ping,
@@ -27,7 +26,7 @@ impl Kind for PingKind {
 
 /// The messages. Each carries a [`Reply`], which is also its place in the mailbox.
 enum PingMessage {
-    /// The answer is the number of pings so far.
+    /// The reply is the number of pings so far.
     Ping(Reply<u64>),
     /// Makes the actor fail.
     Crash(Reply<()>),
@@ -55,7 +54,7 @@ impl Ping {
     }
 }
 
-/// Asks until the actor answers again.
+/// Pings until the actor replies again.
 async fn pinged(ping: &Handle<PingMessage>) -> u64 {
     loop {
         match ping.ask(PingMessage::Ping, ping.settings().ask_deadline).await {

@@ -3,7 +3,8 @@
 use std::any::Any;
 use std::error::Error;
 
-/// The error and its chain of sources, separated by `: `. A source whose text the line already contains is left out.
+/// The error and its chain of sources, separated by `: `. A source is left out if the line already contains its
+/// text.
 pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |cause| (*cause).source());
     causes.fold(error.to_string(), |text, cause| {
@@ -12,7 +13,6 @@ pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     })
 }
 
-/// The message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("it panicked").to_owned()

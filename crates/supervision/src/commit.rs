@@ -1,14 +1,14 @@
 //! Group commit: many callers, one transaction.
 //!
-//! It guards that a durable write costs each caller a share of one commit instead of a commit of its own.
+//! A durable write costs each caller a share of one commit instead of a whole one.
 //!
-//! 1. An item that arrives is buffered. Once every task that is ready has run, a flush is put into the mailbox behind the items that arrived
-//!    meanwhile: this short wait makes groups several times larger, and each item cheaper.
+//! 1. An arriving item is buffered. Once every ready task has run, a flush is put into the mailbox behind the items that arrived by then:
+//!    this short wait makes groups several times larger, and each item cheaper.
 //! 2. The flush commits all buffered items; during the commit the next group gathers in the mailbox.
-//! 3. Callers are answered after the commit, never before.
+//! 3. Callers get their replies after the commit.
 //!
-//! **If it crashes:** callers whose item was buffered get no answer and send it again; items that were committed after all are recognised by
-//! their own key.
+//! **If it crashes:** callers of buffered items get no reply and send them again; the ledger recognises items that were committed
+//! nevertheless by their keys.
 
 use std::fmt;
 use std::future::Future;
@@ -30,19 +30,19 @@ pub trait Ledger: Clone + Send + Sync + 'static {
     fn commit(&self, items: &[Self::Item]) -> impl Future<Output = Result<Vec<Self::Outcome>, CommitError>> + Send;
 }
 
-/// A failed commit: none of the items was committed, as far as is known.
+/// A failed commit, which presumably committed no item.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("committing: {detail}")]
 pub struct CommitError {
     /// The error of the database with its causes, for the log.
     pub detail: String,
-    /// Whether the database cannot be reached. Otherwise one item may have caused the failure, and each is committed alone.
+    /// Whether the database cannot be reached. Otherwise one item may have caused the failure, and each item is committed separately.
     pub unavailable: bool,
 }
 
 /// Sent by callers with a durable write, and by the committer to itself.
 pub enum CommitMessage<L: Ledger> {
-    /// Commit this item; the answer follows the commit.
+    /// Commit this item; the reply follows the commit.
     Add {
         /// The write of the caller.
         item: L::Item,

@@ -1,13 +1,13 @@
 //! The addresses of the actors of one keyed kind.
 //!
-//! 1. A message for a running actor goes straight to its entry (`family/entry.rs`): one lookup in a sharded map.
-//! 2. If no actor runs, the sender loads the arguments of its start. An unknown key ends here and starts nothing.
-//! 3. The family, the supervisor of the kind, starts the actor, or finds that another sender was faster: one key, one actor.
-//! 4. A message that meets an actor that is ending (passivated, finished or crashed) waits until that actor has ended, loads again, because
-//!    the stored data may have changed, and goes to the successor.
+//! 1. A message for a running actor is delivered directly to its entry (`family/entry.rs`): one lookup in a sharded map.
+//! 2. If no actor runs, the sender loads the arguments of its start. An unknown key fails here and starts no actor.
+//! 3. The family, the supervisor of the kind, starts the actor, unless another sender's request has already started it: one key, one actor.
+//! 4. A message for an actor that is ending (passivated, finished or crashed) waits until that actor has ended, loads again, because the
+//!    stored data may have changed, and goes to the successor.
 //!
-//! **If an actor crashes:** senders whose message it held get [`Unavailable::Crashed`]; the next message starts another actor. A key whose
-//! actors crash repeatedly is quarantined alone; other keys are unaffected.
+//! **If an actor crashes:** senders of its messages get [`Unavailable::Crashed`]; the next message starts another actor. A key with
+//! repeatedly crashing actors is quarantined; other keys are unaffected.
 
 use std::fmt;
 use std::future::Future;
@@ -29,19 +29,19 @@ use crate::root::ChildSpec;
 use crate::settings::ActorSettings;
 use crate::unavailable::Unavailable;
 
-/// Activations that may wait for one family: more than all connections together ask for at once, since each takes microseconds.
+/// Activations that may wait for one family. It exceeds the concurrent activations of all connections, since each takes microseconds.
 const ACTIVATIONS_MAX: u32 = 16_384;
 
-/// Why a keyed actor gave no answer. `E` is the error of the sender's `load`.
+/// Why a keyed actor did not reply. `E` is the error of the sender's `load`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError<E> {
-    /// `load` found nothing under the key.
+    /// `load` returned `None`: the key is unknown.
     #[error("nothing is known under this key")]
     Unknown,
     /// `load` failed.
     #[error("loading the state of the actor")]
     Load(#[source] E),
-    /// The actor did not answer.
+    /// The actor did not reply.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -68,7 +68,7 @@ impl<A: KeyedActor> Directory<A> {
             let family = Family { registry: Arc::clone(&registry), prototype: prototype.clone() };
             async move { Ok(Family::spawn_linked(None, family, (), root).await?.0.get_cell()) }
         };
-        // Stopped rather than drained: while it stops, a family lets its actors finish, and waiting activations are refused.
+        // Stopped rather than drained: while a family stops, its actors finish and waiting activations are refused.
         ChildSpec::family(self.clone(), start).stopped_by(|family| family.stop(None))
     }
 
@@ -87,9 +87,9 @@ impl<A: KeyedActor> Directory<A> {
         self.registry.live()
     }
 
-    /// Sends the message that `make` builds to the actor of `key`, and waits up to `deadline`, loading included, for the answer.
+    /// Sends the message that `make` builds to the actor of `key`, and waits up to `deadline`, loading included, for the reply.
     ///
-    /// `load` is called only if no actor exists, and again if an actor of the key ended meanwhile; `Ok(None)` means that the key is
+    /// `load` is called only if no actor exists, and again if an actor of the key ended during the call; `Ok(None)` means that the key is
     /// unknown. It runs in the sender's future, which may be cancelled, so it must only read.
     pub async fn ask<T, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
         &self,
@@ -103,14 +103,14 @@ impl<A: KeyedActor> Directory<A> {
             let (reply, answer) = Reply::awaited(permit);
             (make(reply), answer)
         };
-        let asked = async {
+        let request = async {
             let Delivered { entry, answer, _place } = self.deliver(key, load, write, until).await?;
             Ok(entry.answer(answer, until).await?)
         };
-        asked.await.inspect_err(|error| self.count_refusal(error))
+        request.await.inspect_err(|error| self.count_refusal(error))
     }
 
-    /// Like [`ask`](Self::ask), but returns as soon as the message is in the actor's inbox. The answer is discarded.
+    /// Like [`ask`](Self::ask), but returns as soon as the message is in the actor's inbox. The reply is discarded.
     pub async fn send<T, E, F: Future<Output = Result<Option<A::Arguments>, E>>>(
         &self,
         key: &A::Key,
@@ -131,8 +131,8 @@ impl<A: KeyedActor> Directory<A> {
         entry.deliver(make(Reply::unheard(permit))).is_ok()
     }
 
-    /// Sends a message to every actor that exists, without a place in its queue: for an announcement to all of them. Actors that end are left
-    /// out. Returns the number of those that got it.
+    /// Sends a message to every existing actor, without a place in its queue. Actors that are ending are left out. Returns the number of
+    /// actors that received it.
     pub fn announce(&self, make: impl Fn() -> A::Message) -> usize {
         self.registry.entries().into_iter().filter(|entry| Arc::clone(entry).put(make())).count()
     }
@@ -147,10 +147,10 @@ impl<A: KeyedActor> Directory<A> {
         if self.registry.kind.is_closed() {
             return Err(Unavailable::Draining.into());
         }
-        let mut found = self.registry.entry(key);
+        let mut candidate = self.registry.entry(key);
         let mut outgoing = Outgoing::Unwritten(write);
         loop {
-            let entry = match found.take() {
+            let entry = match candidate.take() {
                 Some(entry) => entry,
                 None => self.activate(key, &load, until).await?,
             };
@@ -158,7 +158,7 @@ impl<A: KeyedActor> Directory<A> {
                 entry.ended_until(until).await?;
                 continue;
             };
-            // A message holds the place in the first queue that it was written for; in any later queue the sender holds one for it.
+            // A message holds a place in the first queue that it was written for; for a later queue the sender holds the place.
             let (message, answer, place) = match outgoing {
                 Outgoing::Unwritten(write) => {
                     let (message, answer) = write(place);
@@ -171,7 +171,7 @@ impl<A: KeyedActor> Directory<A> {
                 Err(message) => outgoing = Outgoing::Written(message, answer),
             }
             drop(place);
-            // Until it has ended, the actor may still commit changes, which arguments loaded now would lack.
+            // Until the actor has ended, it may still commit changes that arguments loaded now would lack.
             entry.ended_until(until).await?;
         }
     }

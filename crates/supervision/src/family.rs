@@ -1,14 +1,14 @@
 //! The supervisor of all actors of one keyed kind.
 //!
-//! It guards that there is one actor for each key, the number of actors, and the quarantine of keys whose actors crash repeatedly. It also
-//! passivates: an actor that finished its last message `idle_after` ago is asked to leave. It then finishes its inbox and refuses later
-//! messages, so that no message is lost between two actors. An actor needs no code for that; one that has finished its work may leave by
-//! itself ([`SelfRef::leave`](crate::keyed::SelfRef::leave)).
+//! The family ensures one actor for each key, limits the number of actors, and quarantines keys with repeatedly crashing actors. It also
+//! passivates: it asks an actor to leave that finished its last message `idle_after` ago. The actor then finishes its inbox and refuses
+//! later messages, so that no message is lost between two actors. This needs no code in the actor; an actor that has finished its work may
+//! also leave by itself ([`SelfRef::leave`](crate::keyed::SelfRef::leave)).
 //!
-//! Messages do not pass through the family: senders deliver them to the entry of the key (`family/entry.rs`). The family never waits for IO:
+//! Messages do not pass through the family: senders deliver them to the entry of the key (`family/entry.rs`). The family does no IO:
 //! arguments arrive loaded, and the start of a keyed actor only builds its state from them.
 //!
-//! **If it crashes:** its actors are killed, the registry is cleared, and the root restarts the family; the next message of a key starts its
+//! **If it crashes:** its actors are killed, the registry is cleared, and the root restarts the family; the next message of a key starts an
 //! actor. A crash of an *actor* does not count against the restart budget of the family.
 
 #![expect(clippy::needless_pass_by_value, clippy::unused_self, reason = "the form of a message handler")]
@@ -31,15 +31,15 @@ use entry::Entry;
 use registry::Registry;
 use sweep::{ActorSnapshot, IdleSweep, SweepDecision};
 
-/// The start of a keyed actor only builds a state; one that takes this long hangs, and activations of other keys wait for it.
+/// Timeout of the start of a keyed actor. A start only builds a state, and activations of other keys wait for it.
 const START_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Checks in one message, so that activations do not wait for the passivation of very many actors.
+/// Maximum number of checks in one message, so that activations do not wait for a long sweep.
 const CHECKS_MAX: usize = 256;
 
 /// Sent by a [`Directory`](crate::Directory) and by the family's own timer.
 pub(crate) enum FamilyMessage<A: KeyedActor> {
-    /// A sender found no actor of the key. The answer is the actor's entry, also if another sender started it meanwhile.
+    /// A sender found no actor of the key. The reply is the entry of the actor, which another sender may have started first.
     Activate(Activation<A>),
     /// Check the actors that may be idle, or that should have ended by now.
     Sweep,
@@ -47,14 +47,14 @@ pub(crate) enum FamilyMessage<A: KeyedActor> {
 
 pub(crate) struct Activation<A: KeyedActor> {
     pub(crate) key: A::Key,
-    /// The count of departures from before the arguments were loaded.
+    /// The count of departures, read before the arguments were loaded.
     pub(crate) departures: u32,
     pub(crate) arguments: A::Arguments,
     pub(crate) reply: Reply<Result<Arc<Entry<A>>, NotActivated>>,
 }
 
 pub(crate) enum NotActivated {
-    /// An actor of this key may have run since the arguments were loaded: load again.
+    /// An actor of this key may have run after the arguments were loaded: load again.
     OutOfDate,
     Unavailable(Unavailable),
 }
@@ -76,8 +76,8 @@ impl<A: KeyedActor> Family<A> {
         _myself: ActorRef<FamilyMessage<A>>,
         (): (),
     ) -> Result<FamilyState<A>, ActorProcessingErr> {
-        // A crashed predecessor killed its actors, but they may not have ended yet: one actor for each key. An actor that blocks its thread
-        // outlives this deadline.
+        // A crashed predecessor killed its actors, but they may still be ending: wait, so that each key has one actor. An actor that blocks
+        // its thread outlives this deadline.
         let _ = tokio::time::timeout(START_DEADLINE, self.registry.all_ended()).await;
         self.registry.clear();
         let sweep = IdleSweep::new(&self.registry.kind.settings);
@@ -95,12 +95,12 @@ impl<A: KeyedActor> Family<A> {
         if reply.is_closed() {
             return;
         }
-        let found = match self.registry.entry(&key) {
+        let result = match self.registry.entry(&key) {
             Some(entry) => Ok(entry),
             None if self.registry.departures(&key) != departures => Err(NotActivated::OutOfDate),
             None => self.start(key, arguments, state).await.map_err(NotActivated::Unavailable),
         };
-        reply.send(found);
+        reply.send(result);
         Self::set_timer(&myself, state);
     }
 
@@ -122,7 +122,7 @@ impl<A: KeyedActor> Family<A> {
         Self::set_timer(&myself, state);
     }
 
-    /// Lets every actor finish its inbox. If that takes too long, the root kills the family, and thereby the actors.
+    /// Lets every actor finish its inbox. After the deadline the root kills the family and with it the actors.
     async fn post_stop(
         &self,
         _myself: ActorRef<FamilyMessage<A>>,

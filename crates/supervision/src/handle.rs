@@ -55,16 +55,16 @@ impl<M: Message> Handle<M> {
         &self.shared.kind.settings
     }
 
-    /// Sends the message that `make` builds around a [`Reply`], and waits up to `deadline` for the answer.
+    /// Sends the message that `make` builds around a [`Reply`], and waits up to `deadline` for the reply.
     ///
-    /// A caller that drops the future withdraws nothing: the message stays in the mailbox.
+    /// Dropping the future does not withdraw the message: it stays in the mailbox.
     pub async fn ask<T>(&self, make: impl FnOnce(Reply<T>) -> M, deadline: Duration) -> Result<T, Unavailable> {
         self.ask_uncounted(make, Instant::now() + deadline)
             .await
             .inspect_err(|refusal| self.shared.kind.count_refusal(refusal))
     }
 
-    /// Like [`ask`](Self::ask), for a caller that counts its refusals itself.
+    /// Like [`ask`](Self::ask), for a caller that counts refusals itself.
     pub(crate) async fn ask_uncounted<T>(
         &self,
         make: impl FnOnce(Reply<T>) -> M,
@@ -76,7 +76,7 @@ impl<M: Message> Handle<M> {
         mailbox.answer(answer, until).await
     }
 
-    /// Sends the message and returns as soon as it is in the mailbox. The answer is discarded.
+    /// Sends the message and returns as soon as it is in the mailbox. The reply is discarded.
     pub fn send<T>(&self, make: impl FnOnce(Reply<T>) -> M) -> Result<(), Unavailable> {
         let sent = self.mailbox().and_then(|mailbox| {
             let reply = Reply::unheard(mailbox.admit()?);
@@ -95,7 +95,7 @@ impl<M: Message> Handle<M> {
         }
     }
 
-    /// The refusal for an actor that ended so recently that its supervisor has not noticed yet.
+    /// The refusal for an actor that has ended before its supervisor noticed.
     fn down(&self) -> Unavailable {
         self.shared.kind.if_open(Unavailable::NotRunning { retry_after: self.settings().restart.backoff_min })
     }

@@ -8,12 +8,11 @@ use std::sync::Arc;
 pub struct Jitter(Arc<dyn Fn() -> f64 + Send + Sync>);
 
 impl Jitter {
-    /// `fraction` returns a number in `[0, 1)`; larger and smaller ones are clamped.
+    /// `fraction` returns a number in `[0, 1)`; other values are clamped.
     pub fn new(fraction: impl Fn() -> f64 + Send + Sync + 'static) -> Self {
         Self(Arc::new(fraction))
     }
 
-    /// The next fraction, from 0 to 1.
     pub(crate) fn fraction(&self) -> f64 {
         (self.0)().clamp(0.0, 1.0)
     }

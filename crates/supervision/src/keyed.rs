@@ -1,7 +1,7 @@
 //! Kinds of actor with one actor for each key.
 //!
-//! Such an actor has its own identity, inbox, supervision and failure domain. While it is idle it consists only of its state, in an entry of
-//! the [`Directory`](crate::Directory): no task, no channel, no timer. So there may be a great number of them, nearly all idle.
+//! Such an actor has its own identity, inbox, supervision and failure domain. While it is idle it consists only of its state, in an entry
+//! of the [`Directory`](crate::Directory): no task, no channel, no timer. This permits a great number of mostly idle actors.
 
 use std::error::Error;
 use std::fmt;
@@ -19,8 +19,8 @@ impl<K: Eq + Hash + Clone + Send + Sync + 'static> Key for K {}
 pub type ActorError = Box<dyn Error + Send + Sync>;
 
 /// A kind of actor with one actor for each key.
-///
-/// The value itself holds the dependencies, of which every actor has a clone: keep it as small as an `Arc`. The memory of one actor is its
+/// The value itself holds the dependencies and is cloned for every actor: keep it as small as an `Arc`. The memory of one actor is its
+/// [`State`](Self::State).
 /// [`State`](Self::State).
 pub trait KeyedActor: Clone + Send + Sync + Sized + 'static {
     /// Identifies one actor.
@@ -32,16 +32,16 @@ pub trait KeyedActor: Clone + Send + Sync + Sized + 'static {
     /// The memory that an actor keeps between two messages.
     type State: Send + 'static;
 
-    /// Builds the state from the loaded arguments. Activations of other keys wait meanwhile, so it must not do IO.
+    /// Builds the state from the loaded arguments. It blocks activations of other keys, so it must not do IO.
     fn start(
         &self,
         myself: &SelfRef<Self>,
         arguments: Self::Arguments,
     ) -> impl Future<Output = Result<Self::State, ActorError>> + Send;
 
-    /// Handles one message. No other message of the same key is handled meanwhile.
+    /// Handles one message. Messages of the same key are handled one at a time.
     ///
-    /// Up to its first wait it runs in the sender's task, and after that in a task of its own: a sender that is cancelled cancels nothing.
+    /// Up to its first wait it runs in the sender's task, and after that in a separate task: a cancelled sender does not cancel it.
     fn handle(
         &self,
         myself: &SelfRef<Self>,
@@ -50,7 +50,7 @@ pub trait KeyedActor: Clone + Send + Sync + Sized + 'static {
     ) -> impl Future<Output = Result<(), ActorError>> + Send;
 }
 
-/// The inbox of a keyed actor, as the actor itself uses it.
+/// The inbox of a keyed actor, as seen by the actor.
 pub(crate) trait Inbox<M>: Send + Sync {
     /// Puts a message into the inbox without a place in the queue. Returns `false` if the actor accepts no more messages.
     fn put(self: Arc<Self>, message: M) -> bool;
@@ -68,7 +68,7 @@ impl<A: KeyedActor> SelfRef<A> {
         Arc::clone(&self.0).put(message)
     }
 
-    /// Sends a message after a delay, if the actor still exists then.
+    /// Sends a message after a delay, if the actor still exists.
     pub fn send_after(&self, delay: Duration, make: impl FnOnce() -> A::Message + Send + 'static) {
         let inbox = Arc::downgrade(&self.0);
         tokio::spawn(async move {
@@ -79,7 +79,7 @@ impl<A: KeyedActor> SelfRef<A> {
         });
     }
 
-    /// Accepts no more messages, and ends once those in the inbox are handled. The next message for the key starts another actor.
+    /// Accepts no more messages, and ends once the inbox is empty. The next message for the key starts another actor.
     pub fn leave(&self) {
         Arc::clone(&self.0).leave();
     }

@@ -20,25 +20,25 @@ pub trait Kind: Copy + fmt::Debug + Send + Sync + 'static {
     /// Name of the kind in the configuration, in the log field `actor.kind` and in the metric label `kind`.
     fn name(self) -> &'static str;
 
-    /// Whether each message is handled in a span of its own, which is the default. Without, messages are handled in the span of their sender:
-    /// for kinds whose handler costs less than a span, and for those that group the work of many senders.
+    /// Whether each message is handled in a separate span, which is the default. Otherwise messages are handled in the span of their
+    /// sender: for kinds with a handler that costs less than a span, and for kinds that group the work of many senders.
     fn has_spans(self) -> bool {
         true
     }
 }
 
-/// A timer that is less late than this shows no pause of the process.
+/// A timer that is less late than this does not indicate a pause of the process.
 const LATE_MIN: Duration = Duration::from_secs(1);
 
 /// Limits, metrics and the closed flag of one kind.
 pub(crate) struct KindState {
     pub(crate) name: &'static str,
     pub(crate) settings: ActorSettings,
-    /// Set once, when the process drains. No message is admitted from then on.
+    /// Set once, when the process drains. After that no message is admitted.
     closed: AtomicBool,
-    /// The zero of the times in [`Meter`](crate::mailbox::Meter).
+    /// The origin of the times in [`Meter`](crate::mailbox::Meter).
     epoch: Instant,
-    /// Time at which the process was last seen to continue after a pause, in microseconds since the epoch.
+    /// When the process last resumed after a pause, in microseconds since the epoch.
     woke: AtomicU64,
     pub(crate) queued: Gauge,
     pub(crate) live: Gauge,
@@ -79,12 +79,11 @@ impl KindState {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// The refusal, or [`Unavailable::Draining`] once the kind is closed: draining is then the reason of every refusal.
+    /// The refusal, or [`Unavailable::Draining`] once the kind is closed, since draining is then the cause of every refusal.
     pub(crate) fn if_open(&self, refusal: Unavailable) -> Unavailable {
         if self.is_closed() { Unavailable::Draining } else { refusal }
     }
 
-    /// Counts a refusal by its reason.
     pub(crate) fn count_refusal(&self, refusal: &Unavailable) {
         metrics::counter!(self.refused.clone(), "kind" => self.name, "reason" => refusal.reason()).increment(1);
     }
@@ -103,15 +102,15 @@ impl KindState {
         if span.is_disabled() { Span::current() } else { span }
     }
 
-    /// Notes that a timer for `planned` has fired now. If it is as late as a large part of `stuck_after`, the whole process was stopped or had
-    /// no processor, and no actor could finish a message meanwhile.
+    /// Records that a timer for `planned` has fired now. If it is late by a large part of `stuck_after`, the whole process was stopped or
+    /// had no processor, and no actor could finish a message in that time.
     pub(crate) fn timer_fired(&self, planned: Instant) {
         if planned.elapsed() >= (self.settings.stuck_after / 2).max(LATE_MIN) {
             self.woke.fetch_max(self.micros(), Ordering::Release);
         }
     }
 
-    /// Time at which the process was last seen to continue after a pause, in microseconds since this state was created; 0 if it never was.
+    /// When the process last resumed after a pause, in microseconds since this state was created; 0 if it never paused.
     pub(crate) fn woke(&self) -> u64 {
         self.woke.load(Ordering::Acquire)
     }
@@ -128,7 +127,6 @@ fn short_name<T>() -> &'static str {
     path.rsplit("::").next().unwrap_or(path)
 }
 
-/// The name of a metric of the product.
 pub(crate) fn metric_name<K: Kind>(suffix: &str) -> String {
     format!("{}_{suffix}", K::METRICS_PREFIX)
 }

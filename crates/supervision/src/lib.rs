@@ -1,12 +1,12 @@
 //! Supervised actors on ractor.
 //!
-//! ractor has mailboxes and notifies a supervisor of an actor's end. It restarts nothing by itself, a restarted actor has a new address, and
+//! ractor has mailboxes and notifies a supervisor of an actor's end. It does not restart actors, a restarted actor has a new address, and
 //! its mailboxes are unbounded. This crate adds for every kind of actor:
 //!
 //! * [`Handle`], an address that stays valid while its actor is restarted. Every message takes a place in a bounded mailbox, every request
 //!   has a deadline, and an actor that stopped answering is killed, so that its supervisor restarts it.
 //! * [`Directory`], the same for kinds with one actor for each key ([`KeyedActor`]): started by the first message, only a few bytes while
-//!   idle, passivated after a time, and quarantined alone if one key crashes repeatedly.
+//!   idle, passivated after a time, and quarantined per key after repeated crashes.
 //! * [`Root`], which starts a list of children from first to last, restarts those that fail within a budget ([`RestartPolicy`]), and drains
 //!   them from last to first.
 //! * [`periodic`], an actor for passes that run at intervals, and [`commit`], an actor that groups durable writes.

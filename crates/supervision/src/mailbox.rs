@@ -1,10 +1,10 @@
 //! The bounded mailbox of one running actor.
 //!
 //! A [`Permit`] is a place in the queue. It travels inside the [`Reply`] of the message, so that the place becomes free when the message is
-//! answered or dropped, no matter why: handled, discarded, or lost in a crash. Freed places are also the heartbeat. An actor that holds
-//! messages and frees no place for `stuck_after` is stuck, and the caller that notices it (its deadline passed, or no place was free)
-//! kills the actor. The supervisor then treats it like any crashed actor. A caller whose own timer fired late has noticed that the whole process
-//! was stopped; that time does not count.
+//! answered or dropped: handled, discarded, or lost in a crash. Freed places are also the heartbeat. An actor that holds messages and frees
+//! no place for `stuck_after` is stuck, and the caller that detects it (its deadline passed, or no place was free) kills the actor. The
+//! supervisor then treats it like any crashed actor. If the caller's own timer fired late, the whole process was stopped; that time does
+//! not count.
 
 mod meter;
 mod reply;
@@ -40,7 +40,7 @@ impl Mailbox {
     /// Takes a place in the queue.
     pub(crate) fn admit(&self) -> Result<Permit, Unavailable> {
         self.meter.admit().ok_or_else(|| {
-            // While the queue stays full no caller is admitted and times out, so the check for stuck actors is here too.
+            // While the queue is full no caller is admitted, so none can time out; therefore the check for stuck actors is here too.
             self.kill_if_stuck();
             self.meter.kind().if_open(Unavailable::Overloaded)
         })
@@ -59,14 +59,14 @@ impl Mailbox {
         })
     }
 
-    /// Waits for the answer to a message that was sent.
+    /// Waits for the reply to a message that was sent.
     ///
     /// Takes the mailbox by value and drops it once the actor has ended: a message that reached the queue while the actor crashed stays
     /// there until the last address of the actor is dropped, and its sender would wait for as long.
     pub(crate) async fn answer<T>(self, mut answer: oneshot::Receiver<T>, until: Instant) -> Result<T, Unavailable> {
         let kind = Arc::clone(self.meter.kind());
         let crashed = |_dropped| kind.if_open(Unavailable::Crashed);
-        // A check at intervals is cheaper than a subscription: nearly every message is answered before the first check.
+        // A check at intervals is cheaper than a subscription: nearly every reply arrives before the first check.
         while self.actor.get_status() != ActorStatus::Stopped {
             let check = until.min(Instant::now() + ENDED_CHECK_EVERY);
             match tokio::time::timeout_at(check, &mut answer).await {

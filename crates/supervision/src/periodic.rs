@@ -1,12 +1,12 @@
 //! An actor that runs the same pass repeatedly: signing, watching, purging.
 //!
-//! An actor whose passes find nothing may rest ([`Rest`]): its passes are then rarer until a [`Waker`] announces work.
+//! An actor with idle passes may rest ([`Rest`]): its passes are then rarer until a [`Waker`] announces work.
 //!
-//! It guards that one pass ends before the next begins, and that a pass which hangs is cut off. A failed pass is counted and retried; it does
-//! not crash the actor. The log has one line when passes begin to fail and one when they succeed again; between the two, [`Passes`] gives the
-//! time and the reason.
+//! Passes do not overlap, and a hanging pass is cut off at its deadline. A failed pass is counted and retried; it does not crash the actor.
+//! The log has one line for the first failed pass and one for the next successful one; between the two, [`Passes`] gives the time and the
+//! reason.
 //!
-//! **If it crashes:** the next actor runs a pass at once; passes read from the store where they have to continue.
+//! **If it crashes:** the next actor runs a pass at once; passes read their position from the store.
 
 pub(crate) mod passes;
 
@@ -31,26 +31,26 @@ use crate::kind::Kind;
 use crate::root::ChildSpec;
 use crate::settings::ActorSettings;
 
-/// Why a pass failed. Log and tree show it with its causes.
+/// Why a pass failed. The log and the tree show it with its causes.
 pub type PassError = Box<dyn Error + Send + Sync>;
 
 /// The work of a periodic actor.
 pub trait Pass: Clone + Send + Sync + 'static {
-    /// State that one pass leaves to the next; lost in a crash.
+    /// State passed from one pass to the next; lost in a crash.
     type Memory: Default + Send + 'static;
 
     /// Runs one pass.
     fn run(&self, memory: &mut Self::Memory) -> impl Future<Output = Result<Next, PassError>> + Send;
 }
 
-/// When the next pass begins.
+/// When the next pass starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// At once, because this pass did not finish all work.
     AtOnce,
     /// After the pause of the schedule.
     AfterPause,
-    /// There was nothing to do: after the pause of the schedule, or after that of [`Rest`] if the actor may rest.
+    /// The pass found no work: after the pause of the schedule, or after the pause of [`Rest`] if the actor may rest.
     Idle,
 }
 
@@ -64,26 +64,26 @@ impl Next {
 /// The times of the passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
-    /// Pause between the end of a pass and the next, ± 10 %, so that nodes do not run in step. The first pass runs at once after each start and
-    /// restart, and a failed pass is retried after the same pause. For work at a time of day choose a short pause, and let the store state
-    /// whether the day is done.
+    /// Pause between the end of a pass and the next, ± 10 %, so that nodes do not run in step. The first pass runs at once after each start
+    /// and restart, and a failed pass is retried after the same pause. For work at a time of day choose a short pause, and let the store
+    /// record whether the day is done.
     pub every: Duration,
-    /// A pass that takes longer is cut off.
+    /// Timeout of a pass.
     pub deadline: Duration,
 }
 
-/// How an actor rests while its passes find nothing to do.
+/// How an actor rests while its passes find no work.
 #[derive(Debug, Clone)]
 pub struct Rest {
     /// Time without work and without a wake after which it rests.
     pub after: Duration,
-    /// Pause between passes while it rests, ± 10 %: the net for work that no wake announces.
+    /// Pause between passes while it rests, ± 10 %: the bound for work that is not announced.
     pub every: Duration,
     /// Ends the rest.
     pub waker: Waker,
 }
 
-/// Wakes a resting periodic actor: its next pass begins at once, but no sooner after the last one than the pause of the schedule. A wake
+/// Wakes a resting periodic actor: its next pass starts at once, but no sooner after the last one than the pause of the schedule. A wake
 /// during a pass causes another pass. Clones wake the same actor.
 #[derive(Debug, Clone, Default)]
 pub struct Waker(Arc<Notify>);
@@ -118,9 +118,9 @@ pub struct Periodic<P> {
 #[derive(Debug)]
 pub struct PeriodicState<M> {
     memory: M,
-    /// When there was last work or a wake.
+    /// Time of the last work or wake.
     active_at: Instant,
-    /// The timer of a rest, aborted with the actor: it would take a wake from the next one.
+    /// The timer of a rest, aborted with the actor: otherwise it would take a wake from the next one.
     timer: Option<AbortOnDrop>,
 }
 
@@ -134,7 +134,7 @@ impl Drop for AbortOnDrop {
 }
 
 impl<P: Pass> Periodic<P> {
-    /// An actor of this kind, which gives its name in logs and metrics. `jitter` varies the pauses.
+    /// An actor of this kind; the kind's name appears in logs and metrics. `jitter` varies the pauses.
     ///
     /// Metrics are registered here: install the metrics recorder first.
     pub fn new(kind: impl Kind, pass: P, schedule: Schedule, jitter: Jitter) -> Self {
@@ -148,12 +148,12 @@ impl<P: Pass> Periodic<P> {
         self
     }
 
-    /// The record of its passes, which restarts keep.
+    /// The record of the passes; it survives restarts.
     pub fn passes(&self) -> &Passes {
         &self.passes
     }
 
-    /// The address of such an actor.
+    /// The address of a periodic actor.
     pub fn handle(kind: impl Kind, settings: &ActorSettings) -> Handle<PeriodicMessage> {
         Handle::new(kind, settings)
     }
@@ -216,7 +216,7 @@ impl<P: Pass> Periodic<P> {
                 if next == Next::AfterPause {
                     state.active_at = Instant::now();
                 }
-                // The timer's task ends by itself when the actor does.
+                // The timer's task ends with the actor.
                 drop(myself.send_after(pause, || PeriodicMessage::Tick));
             }
         }

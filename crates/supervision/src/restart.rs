@@ -11,10 +11,9 @@ use tokio::time::Instant;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RestartSettings {
-    /// Maximum number of restarts within any `window`, and of failed starts in a row. The failure that would need one more makes the
-    /// supervisor give up.
+    /// Maximum number of restarts within any `window`, and of failed starts in a row. The supervisor gives up at the next failure.
     pub restarts_max: u32,
-    /// The sliding window in which restarts are counted.
+    /// The sliding window of `restarts_max`.
     #[serde(with = "humantime_serde")]
     pub window: Duration,
     /// The delay before the first restart. It doubles with every further one.
@@ -23,7 +22,7 @@ pub struct RestartSettings {
     /// The maximum delay, without jitter.
     #[serde(with = "humantime_serde")]
     pub backoff_max: Duration,
-    /// Random jitter, as a fraction of the delay from 0 to 1, so that children that failed together are not restarted together.
+    /// Random jitter, as a fraction of the delay from 0 to 1, so that children that failed together are restarted at different times.
     pub jitter: f64,
     /// After this time without a failure the delay starts from `backoff_min` again.
     #[serde(with = "humantime_serde")]
@@ -56,7 +55,7 @@ impl RestartSettings {
             ),
             ((0.0..=1.0).contains(&self.jitter), "restart.jitter", "must be a fraction from 0 to 1"),
         ];
-        rules.into_iter().filter(|(kept, ..)| !kept).map(|(_, field, rule)| (field, rule)).collect()
+        rules.into_iter().filter(|(is_valid, ..)| !is_valid).map(|(_, field, rule)| (field, rule)).collect()
     }
 }
 
@@ -72,13 +71,13 @@ pub enum Decision {
     GiveUp,
 }
 
-/// The failures of one child, and the budget that they use up.
+/// The failures of one child, counted against its restart budget.
 #[derive(Debug)]
 pub struct RestartPolicy {
     settings: RestartSettings,
-    /// Number of failures since the child last was healthy for `reset_after`.
+    /// Number of failures since the child was last healthy for `reset_after`.
     failures: u32,
-    /// Times of the granted restarts, oldest first, none older than the window.
+    /// Times of the granted restarts within the window, oldest first.
     granted: VecDeque<Instant>,
     started_at: Option<Instant>,
     /// Number of starts that failed in a row.
@@ -104,7 +103,7 @@ impl RestartPolicy {
             self.failures = 0;
         }
         if healthy_since.is_none() {
-            // Starts that hang take so long that the window would never fill.
+            // Counted separately: hanging starts take so long that the window would never fill.
             self.failed_starts = self.failed_starts.saturating_add(1);
         }
         let after = self.delay(fraction);

@@ -1,6 +1,6 @@
 //! The root of the supervision tree: starts the children, restarts them within a budget, and drains them in order.
 //!
-//! 1. Children are started one after the other, from first to last: each may rely on those before it.
+//! 1. Children are started in order: each may rely on the children before it.
 //! 2. A child that ends is started again after the delay of its [`RestartPolicy`](crate::RestartPolicy); its address then points to the
 //!    new actor. A start that fails or exceeds its deadline counts like a crash.
 //! 3. When a child has used up its budget, the root gives up: it drains the tree, and the process exits, so that the service manager
@@ -32,7 +32,7 @@ pub use tree::{LastFailure, Node, Status};
 use crate::jitter::Jitter;
 use crate::unavailable::Unavailable;
 
-/// The running root. Clones are the same root; dropping them ends nothing.
+/// The running root. Clones refer to the same root; dropping them does not end it.
 #[derive(Clone)]
 pub struct Root {
     supervisor: ActorRef<RootMessage>,
@@ -40,7 +40,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// Begins to start `children` from first to last; [`up`](Self::up) waits for them. `jitter` spreads the restarts.
+    /// Starts `children` in order, without waiting for them; see [`up`](Self::up). `jitter` spreads the restarts.
     pub async fn start(settings: RootSettings, jitter: Jitter, children: Vec<ChildSpec>) -> Result<Self, SpawnErr> {
         let (sender, progress) = watch::channel(Progress::Starting);
         let supervisor = Supervisor { settings, jitter, progress: sender };
@@ -56,8 +56,8 @@ impl Root {
         }
     }
 
-    /// Closes every address to new messages, lets the children finish until `deadline`, and then kills them. A root that is ending
-    /// already keeps its first deadline.
+    /// Closes every address to new messages, lets the children finish until `deadline`, and then kills them. A root that is already
+    /// ending keeps its first deadline.
     pub async fn drain(&self, deadline: Duration) -> TreeExit {
         // Fails only if the root has ended, and then there is an outcome.
         let _ = self.supervisor.send_message(RootMessage::Drain(deadline));
@@ -93,7 +93,7 @@ impl Root {
     }
 }
 
-/// The outcome when the root itself crashed, which ended all children.
+/// The outcome if the root itself crashed, which ended all children.
 fn crashed() -> TreeExit {
     TreeExit::GaveUp { child: "root".to_owned() }
 }

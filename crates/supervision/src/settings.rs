@@ -8,14 +8,14 @@ use crate::restart::RestartSettings;
 
 /// The limits of one kind of actor.
 ///
-/// Every field has a default, so a table of the configuration may contain only the fields that it changes. The struct serialises to the same
-/// table. Durations are texts such as `"500ms"` or `"10s"`.
+/// Every field has a default, so a table of the configuration may contain only changed fields. The struct serialises to the same table.
+/// Durations are texts such as `"500ms"` or `"10s"`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ActorSettings {
     /// Maximum number of messages that wait for one actor or are being handled; the next one is refused at once. Default 256.
     pub queue_max: u32,
-    /// The time that a caller waits for an answer. Default 5 s.
+    /// How long a caller waits for an answer. Default 5 s.
     #[serde(with = "humantime_serde")]
     pub ask_deadline: Duration,
     /// A keyed actor that finished its last message this long ago is passivated; with `0s` the actor decides itself. Default 1 min.
@@ -32,7 +32,7 @@ pub struct ActorSettings {
     /// The sliding window in which crashes of one key are counted. Default 1 min.
     #[serde(with = "humantime_serde")]
     pub quarantine_window: Duration,
-    /// The time for which a key in quarantine is refused. Default 1 min.
+    /// How long a key in quarantine is refused. Default 1 min.
     #[serde(with = "humantime_serde")]
     pub quarantine_for: Duration,
     /// Restart budget and delays of the actor, or of the family that owns the keyed actors.
@@ -65,7 +65,7 @@ impl ActorSettings {
             (!self.stuck_after.is_zero(), "stuck_after", "must be longer than 0s"),
             (self.quarantine_after > 0, "quarantine_after", "must be at least 1"),
         ];
-        let broken = rules.into_iter().filter(|(kept, ..)| !kept).map(|(_, field, rule)| (field, rule));
+        let broken = rules.into_iter().filter(|(is_valid, ..)| !is_valid).map(|(_, field, rule)| (field, rule));
         broken.chain(self.restart.problems()).collect()
     }
 }

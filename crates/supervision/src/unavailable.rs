@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Why an actor did not answer. The request may be repeated after [`retry_after`](Self::retry_after).
+/// Why an actor did not reply. The request may be repeated after [`retry_after`](Self::retry_after).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// The actor is not running; its supervisor starts it after this delay.

@@ -1,5 +1,5 @@
-//! Activity and audit (`docs/protocol/audit.md`). The statistics service defines these bodies; the types describe those
-//! of the embedded one.
+//! Activity and audit (`docs/protocol/audit.md`). The statistics service defines these bodies; the types describe the
+//! embedded service.
 
 use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct Unclassified {
     /// Agent kind of the event.
     #[schema(required = true)]
     pub agent_id: Option<String>,
-    /// Computer that sent it; of an account's event, the one in its scope.
+    /// Computer that sent it; for an event of an account, the computer in its scope.
     #[schema(required = true)]
     pub machine_uuid: Option<String>,
     /// The hold reason.

@@ -59,17 +59,17 @@ pub struct CodeRequest {
     /// Id of the computer.
     #[schema(value_type = schema::UuidV7)]
     pub machine_uuid: MachineUuid,
-    /// Key of the knowledge API that the computer asks for too; valid once a person agrees to it on the page.
+    /// Key of the knowledge API that the computer requests; valid once a person agrees to it on the page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<KeyWanted>)]
     pub api_key: Option<KeyWanted>,
-    /// Agent on the computer that asks to be confirmed too; it acts for the account once a person agrees to it on the page.
+    /// Agent on the computer to be confirmed; it acts for the account once a person agrees to it on the page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<AgentWanted>)]
     pub agent: Option<AgentWanted>,
 }
 
-/// An agent that asks to be confirmed together with its computer. Its registration is anonymous, and neither claimed nor revoked.
+/// An agent to be confirmed together with its computer. Its registration is anonymous, and neither claimed nor revoked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentWanted {
@@ -80,12 +80,12 @@ pub struct AgentWanted {
     #[serde(with = "form::clear")]
     #[schema(value_type = String, min_length = 1)]
     pub claim_token: Secret,
-    /// Tool whose agent it is.
+    /// Tool of the agent.
     #[schema(value_type = schema::ToolName)]
     pub tool: Tool,
 }
 
-/// A key of the knowledge API that a computer asks for. The computer makes it and keeps it: `ak_` and 32 random bytes as base64url.
+/// A key of the knowledge API that a computer requests. The computer creates and stores it: `ak_` and 32 random bytes as base64url.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyWanted {
@@ -152,8 +152,8 @@ pub struct ApproveRequest {
     /// User code that the computer shows. Case and punctuation are ignored.
     #[schema(min_length = 1)]
     pub user_code: String,
-    /// How much may be recorded: becomes the level for all computers of the account, or of this computer if that level differs. Without it no
-    /// level changes.
+    /// How much may be recorded: becomes the level for all computers of the account, or of this computer if that level differs. Without it
+    /// no level changes.
     #[serde(default, deserialize_with = "form::unless_absent", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = schema::ConsentLevel)]
     pub consent: Option<ConsentLevel>,

@@ -16,7 +16,7 @@ pub struct ErrorBody {
     /// Violated rules of the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<Issue>,
-    /// Explanation for a person: on every error of the knowledge API, and where the code alone is not enough.
+    /// Explanation for a person: on every error of the knowledge API, and on codes that need one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub details: Option<String>,

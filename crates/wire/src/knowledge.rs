@@ -121,7 +121,7 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1, default = 0)]
     pub threshold: Option<f64>,
-    /// Whether answers are left out whose similarity is below the floor of the server; default false.
+    /// Whether to leave out answers with a similarity below the server's floor; default false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<bool>,
     /// Spaces to search; default is the whole account of the API key.
@@ -415,7 +415,7 @@ pub enum ImportMessage {
     Success {
         /// Index of the line, from 0.
         index: u64,
-        /// Id of the memory. It differs from that of the line only if another account has a memory of that id.
+        /// Id of the memory. It differs from the id in the line only if another account has a memory with that id.
         #[schema(value_type = schema::UuidV7)]
         id: MemoryId,
         /// Whether the account had the memory before; it was not changed then.

@@ -85,7 +85,7 @@ pub struct RecordEvent {
     /// Payload of the event.
     #[serde(default)]
     pub payload: Map<String, Value>,
-    /// Lane; that of the event type if absent.
+    /// Lane; the event type's lane if absent.
     #[serde(default)]
     pub lane: Option<Lane>,
     /// Declared consent level; the effective level of this computer if absent.
@@ -120,8 +120,8 @@ pub struct MyActivity {
     pub lane: Option<Lane>,
 }
 
-/// Number of passages of each memory that `search_memory` returns.
-pub const SEARCH_PASSAGES: usize = 3;
+/// Number of chunks of each memory that `search_memory` returns.
+pub const SEARCH_CHUNKS: usize = 3;
 
 /// Maximum number of events that `my_activity` returns.
 pub const ACTIVITY_LIMIT_MAX: u16 = 100;
@@ -180,7 +180,7 @@ impl McpTool {
         match self {
             Self::SearchMemory => {
                 "Searches the person's shared memory (pages and notes) by meaning and by keyword. Returns the most similar memories first, each with \
-                 id, title, URL, similarity from 0 to 1 and the matching passages. Use it before answering from general knowledge."
+                 id, title, URL, similarity from 0 to 1 and the matching chunks. Use it before answering from general knowledge."
             }
             Self::AddMemory => {
                 "Stores a note, or the main text of a web page, in the person's shared memory, where later searches find it. Give either `content` or \
@@ -268,7 +268,7 @@ impl McpTool {
         }
     }
 
-    /// Whether it changes nothing.
+    /// Whether it is read-only.
     pub fn is_read_only(self) -> bool {
         !matches!(self, Self::AddMemory | Self::ForgetMemory | Self::RecordEvent)
     }
@@ -278,12 +278,12 @@ impl McpTool {
         self == Self::ForgetMemory
     }
 
-    /// Whether a repeated call changes nothing further.
+    /// Whether a repeated call has no further effect.
     pub fn is_idempotent(self) -> bool {
         self != Self::RecordEvent
     }
 
-    /// Whether it reaches servers of others: a page is fetched.
+    /// Whether it reaches other servers: it fetches a page.
     pub fn is_open_world(self) -> bool {
         self == Self::AddMemory
     }

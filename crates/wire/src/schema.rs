@@ -1,5 +1,5 @@
 //! Schemas of the values in bodies: identifiers, closed lists of names, date-times. Each has one name in the
-//! description, whichever types use it.
+//! description, for all types that use it.
 
 mod envelope;
 
@@ -79,13 +79,13 @@ named! {
     Plan = names::<usage::Plan>();
     /// How an agent registered.
     RegistrationKind = names::<RegistrationType>();
-    /// Tool whose agent it is.
+    /// Tool of the agent.
     ToolName = names::<Tool>();
     /// Scope of an API key.
     KeyScope = names::<ApiKeyScope>();
     /// Kind of a notification.
     NotificationKind = names::<Notification>();
-    /// Why an endpoint is disabled: by its owner, because it answered 410, or because it failed for days.
+    /// Why an endpoint is disabled: by its owner, because it responded with 410, or because it failed for days.
     WebhookDisabledReason = names::<DisabledWhy>();
     /// Access of the caller's account to a space.
     AccessType = names::<Access>();
@@ -127,12 +127,10 @@ fn place() -> ObjectBuilder {
 /// 2^53 − 1: doubles represent every integer up to it.
 const INTEGER_MAX: i64 = 9_007_199_254_740_991;
 
-/// A string that matches the pattern.
 pub(crate) fn text(pattern: &str) -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern))
 }
 
-/// The name of a variant of `T`.
 fn names<T: VariantNames>() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(T::VARIANTS.iter().copied()))
 }
@@ -195,7 +193,6 @@ scopes! {
     account_scopes = crate::grant::SCOPE_ACCOUNT;
 }
 
-/// A string of six digits.
 pub(crate) fn six_digits() -> Object {
     text("^[0-9]{6}$").description(Some("Six digits.")).examples([Value::from("482913")]).build()
 }
@@ -205,7 +202,6 @@ pub(crate) fn name() -> Object {
     named_by().schema_type(Type::String).build()
 }
 
-/// A name or `null`.
 pub(crate) fn name_or_null() -> Object {
     named_by().schema_type(SchemaType::from_iter([Type::String, Type::Null])).build()
 }
@@ -224,12 +220,10 @@ pub(crate) fn email() -> Object {
     email.examples([Value::from("person@example.com")]).build()
 }
 
-/// A string in the format of a URI.
 pub(crate) fn uri() -> Object {
     ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::Custom("uri".into()))).build()
 }
 
-/// A reference to a named schema.
 pub(crate) fn named<T: ToSchema>() -> Ref {
     Ref::from_schema_name(T::name())
 }

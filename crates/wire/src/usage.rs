@@ -22,7 +22,8 @@ pub struct UsageBar {
     /// Page on which balance can be added.
     #[schema(schema_with = schema::uri)]
     pub top_up_url: String,
-    /// Limits that the server enforces; an addition, absent for a computer whose identity belongs to an account that it is not attached to.
+    /// Limits that the server enforces, an addition to the specification; absent for a computer of an identity that belongs to an account
+    /// that the computer is not attached to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<UsageLimits>,
 }
@@ -45,7 +46,7 @@ pub struct ByteLimit {
     /// Maximum number of bytes; null for no limit.
     #[schema(required)]
     pub limit: Option<u64>,
-    /// Time at which the count begins again; absent if it does not.
+    /// Time at which the count resets; absent if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>)]
     pub reset_at: Option<Timestamp>,

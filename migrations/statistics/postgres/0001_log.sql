@@ -1,7 +1,7 @@
--- The embedded statistics service: an append-only log of events, and a Merkle tree over it. In `migrations/statistics/sqlite` one
--- thread writes the log, so its tables differ: several nodes append to this one, and the database decides between them.
+-- The embedded statistics service: an append-only log of events, and a Merkle tree over it. Several nodes append to this log,
+-- and the database serialises them. In `migrations/statistics/sqlite` one thread writes the log, so its tables differ.
 
--- The installation that the log belongs to; no row until the main database has adopted it.
+-- The installation that the log belongs to; no row until the first start has assigned it.
 CREATE TABLE installation (
     id BIGINT PRIMARY KEY CHECK (id = 1),
     installation_id UUID NOT NULL
@@ -9,7 +9,7 @@ CREATE TABLE installation (
 
 -- EVENTS
 
--- Few and never changed, so each process that writes caches their numbers.
+-- Few rows, never changed, so each writing process caches their numbers.
 CREATE TABLE sources (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     machine_id UUID NOT NULL,
@@ -23,8 +23,8 @@ CREATE INDEX sources_by_identity ON sources (user_cuid);
 
 -- Rows are never changed.
 CREATE TABLE events (
-    -- Commits may overtake each other, and failed ones leave gaps. CACHE 1, since ids grow in the order of each chain only if no
-    -- session takes several at once.
+    -- Commits may overtake each other, and failed transactions leave gaps. CACHE 1, because ids ascend within each chain only
+    -- if no session takes several at once.
     id BIGINT GENERATED ALWAYS AS IDENTITY (CACHE 1) PRIMARY KEY,
     event_id UUID NOT NULL UNIQUE,
     receipt_id UUID NOT NULL,
@@ -38,14 +38,14 @@ CREATE TABLE events (
     self BYTEA NOT NULL,
     -- Null for the first event of a chain epoch.
     prev_event_id UUID,
-    -- A number, since the leaf commits to it.
+    -- Milliseconds since 1970 instead of a timestamp, because the leaf contains the number.
     received_at_ms BIGINT NOT NULL,
     leaf_hash BYTEA NOT NULL,
-    -- RFC 8785 bytes without hash_chain.self, with all members of the event that have no column.
+    -- RFC 8785 bytes without hash_chain.self; contains all members of the event, including members without a column.
     canonical BYTEA NOT NULL
 );
 
--- Pages of activity. The only index besides that of ids whose writes are not at its end.
+-- Pages of activity. Besides the index of event ids, the only index with random inserts.
 CREATE INDEX events_by_source ON events (source_id, received_at_ms, id);
 
 -- The newest event of each chain key.
@@ -56,7 +56,7 @@ CREATE TABLE chain_heads (
     seq BIGINT NOT NULL,
     self BYTEA NOT NULL,
     event_id UUID NOT NULL,
-    -- Number of writes of the row. A transaction that moves a head names the number that it read.
+    -- Number of updates of the row. A transaction that moves a head compares it with the number that it read.
     moves BIGINT NOT NULL,
     PRIMARY KEY (machine_id, agent_id)
 );
@@ -67,7 +67,8 @@ CREATE TABLE chain_heads (
 CREATE TABLE unsequenced (
     event BIGINT PRIMARY KEY,
     leaf_hash BYTEA NOT NULL,
-    -- The event before it in its chain; null for the first one. An event gets its place after that one, independent of both ids.
+    -- Id of its predecessor in the chain; null for the first event. An event gets a place after its predecessor, independent of
+    -- both ids.
     follows BIGINT
 );
 
@@ -77,7 +78,7 @@ CREATE TABLE leaves (
     leaf_index BIGINT NOT NULL
 );
 
--- Reads the tree in its order, and refuses a second event for a place.
+-- Reads the tree in order, and prevents two events with the same place.
 CREATE UNIQUE INDEX leaves_by_place ON leaves (leaf_index);
 
 -- Hashes of the tree, 256 in a tile (C2SP tlog-tiles).
@@ -98,22 +99,22 @@ CREATE TABLE tree (
     signed_at TIMESTAMPTZ NOT NULL
 );
 
--- The lease of the process that gives events their places.
+-- The lease of the process that assigns places to events.
 CREATE TABLE sequencer (
     id BIGINT PRIMARY KEY CHECK (id = 1),
     holder UUID,
-    -- Number of holders so far.
+    -- Incremented by each new holder, halt and epoch.
     fence BIGINT NOT NULL,
     -- By the clock of the database.
     held_until_ms BIGINT NOT NULL,
     -- Why the log is neither signed nor extended, as JSON with the checkpoint that it does not continue. Written by the process
-    -- that noticed, followed by every other one, cleared by a new epoch.
+    -- that detected it, read by all other processes, cleared by a new epoch.
     halted TEXT
 );
 
 INSERT INTO sequencer (id, fence, held_until_ms) VALUES (1, 0, 0);
 
--- Keys that sign, or have signed, checkpoints.
+-- Current and retired signing keys of checkpoints.
 CREATE TABLE log_keys (
     vkey TEXT PRIMARY KEY,
     name TEXT NOT NULL,
@@ -123,10 +124,10 @@ CREATE TABLE log_keys (
     retired_at TIMESTAMPTZ
 );
 
--- One key signs.
+-- At most one key is active.
 CREATE UNIQUE INDEX log_keys_active ON log_keys ((retired_at IS NULL)) WHERE retired_at IS NULL;
 
--- The newest checkpoint that each witness has cosigned, with the lines for its note.
+-- The newest checkpoint that each witness has cosigned, with the cosignature lines of its note.
 CREATE TABLE cosignatures (
     -- Verifier key of the witness.
     witness TEXT PRIMARY KEY,

@@ -1,8 +1,8 @@
--- The embedded statistics service: an append-only log of events, and a Merkle tree over it. One thread writes it. The transaction
--- that accepts an event writes its row in `events` and no more; tables that are functions of the log are written later, in passes.
--- `migrations/statistics/postgres`, where several nodes append, has other tables for that.
+-- The embedded statistics service: an append-only log of events, and a Merkle tree over it. One thread writes it. The
+-- transaction that accepts an event writes only its row in `events`; derived tables are written later, in passes. In
+-- `migrations/statistics/postgres` several nodes append, so its tables differ.
 
--- The installation that the log belongs to; no row until the main database has adopted it.
+-- The installation that the log belongs to; no row until the first start has assigned it.
 CREATE TABLE installation (
     id INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
     installation_id BLOB NOT NULL
@@ -10,7 +10,7 @@ CREATE TABLE installation (
 
 -- EVENTS
 
--- Few and never changed, so the writer caches their numbers.
+-- Few rows, never changed, so the writer caches their numbers.
 CREATE TABLE sources (
     id INTEGER PRIMARY KEY,
     machine_id BLOB NOT NULL,
@@ -24,10 +24,10 @@ CREATE INDEX sources_by_identity ON sources (user_cuid);
 
 -- Rows are never changed.
 CREATE TABLE events (
-    -- In the order of commits, without a gap. The place of event n in the tree is n - 1, so it needs no table.
+    -- In commit order, without gaps. The place of event n in the tree is n - 1, so places need no table.
     id INTEGER PRIMARY KEY,
-    -- Unique, since the writer looks for it first. A unique index would write a random page for each id that does not grow with
-    -- the clock: see `id_runs`.
+    -- The writer checks that it is unique. A unique index would write a random page for each id that does not grow with the
+    -- clock: see `id_runs`.
     event_id BLOB NOT NULL,
     receipt_id BLOB NOT NULL,
     source_id INTEGER NOT NULL,
@@ -40,16 +40,16 @@ CREATE TABLE events (
     self BLOB NOT NULL,
     -- Null for the first event of a chain epoch.
     prev_event_id BLOB,
-    -- A number, since the leaf commits to it.
+    -- Milliseconds since 1970 instead of a timestamp, because the leaf contains the number.
     received_at_ms INTEGER NOT NULL,
     leaf_hash BLOB NOT NULL,
-    -- RFC 8785 bytes without hash_chain.self, with all members of the event that have no column.
+    -- RFC 8785 bytes without hash_chain.self; contains all members of the event, including members without a column.
     canonical BLOB NOT NULL
 ) STRICT;
 
 -- INDEXES OF EVENTS, written after the log
 
--- The last event in `activity`, `chain_heads` and the runs of ids, which one pass writes.
+-- Number of the last event in `activity`, `chain_heads` and the runs of ids, which one pass writes.
 CREATE TABLE indexed (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     events INTEGER NOT NULL
@@ -57,7 +57,7 @@ CREATE TABLE indexed (
 
 INSERT INTO indexed (id, events) VALUES (1, 0);
 
--- Pages of activity: the events of a source by the time of their receipt.
+-- Pages of activity: the events of a source by time of receipt.
 CREATE TABLE activity (
     source_id INTEGER NOT NULL,
     received_at_ms INTEGER NOT NULL,
@@ -73,7 +73,7 @@ CREATE TABLE chain_heads (
     seq INTEGER NOT NULL,
     self BLOB NOT NULL,
     event_id BLOB NOT NULL,
-    -- Number of writes of the row. A transaction that moves a head names the number that it read.
+    -- Number of updates of the row. A transaction that moves a head compares it with the number that it read.
     moves INTEGER NOT NULL,
     PRIMARY KEY (machine_id, agent_id)
 ) STRICT, WITHOUT ROWID;
@@ -92,7 +92,8 @@ CREATE TABLE id_runs (
 
 CREATE INDEX id_runs_by_range ON id_runs (state, first_id, last_id);
 
--- A Bloom filter for each run: bits as little-endian words, the key of their hash, bits per entry.
+-- A Bloom filter for each run: `bits` as little-endian words, `seed` of the hash function, `hashes` as the number of bits per
+-- entry.
 CREATE TABLE id_filters (
     run INTEGER PRIMARY KEY,
     seed BLOB NOT NULL,
@@ -100,7 +101,7 @@ CREATE TABLE id_filters (
     bits BLOB NOT NULL
 ) STRICT;
 
--- Entries of 24 bytes, sorted: the id of an event, and its number, big-endian.
+-- Sorted entries of 24 bytes: the id of an event, and its number, big-endian.
 CREATE TABLE id_chunks (
     chunk INTEGER PRIMARY KEY,
     entries BLOB NOT NULL
@@ -134,20 +135,20 @@ CREATE TABLE tree (
     signed_at TEXT NOT NULL
 ) STRICT;
 
--- Here only `halted` is used; on PostgreSQL the row is also the lease of the process that gives events their places.
+-- On SQLite only `halted` is used; on PostgreSQL the row is also the lease of the process that assigns places to events.
 CREATE TABLE sequencer (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     holder BLOB,
     fence INTEGER NOT NULL,
     held_until_ms INTEGER NOT NULL,
     -- Why the log is neither signed nor extended, as JSON with the checkpoint that it does not continue. Written by the process
-    -- that noticed, followed by every other one, cleared by a new epoch.
+    -- that detected it, read by all other processes, cleared by a new epoch.
     halted TEXT
 ) STRICT;
 
 INSERT INTO sequencer (id, fence, held_until_ms) VALUES (1, 0, 0);
 
--- Keys that sign, or have signed, checkpoints.
+-- Current and retired signing keys of checkpoints.
 CREATE TABLE log_keys (
     vkey TEXT NOT NULL PRIMARY KEY,
     name TEXT NOT NULL,
@@ -157,10 +158,10 @@ CREATE TABLE log_keys (
     retired_at TEXT
 ) STRICT;
 
--- One key signs.
+-- At most one key is active.
 CREATE UNIQUE INDEX log_keys_active ON log_keys ((retired_at IS NULL)) WHERE retired_at IS NULL;
 
--- The newest checkpoint that each witness has cosigned, with the lines for its note.
+-- The newest checkpoint that each witness has cosigned, with the cosignature lines of its note.
 CREATE TABLE cosignatures (
     -- Verifier key of the witness.
     witness TEXT NOT NULL PRIMARY KEY,

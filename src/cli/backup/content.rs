@@ -10,7 +10,7 @@ use statistics::log::{Audited, Log};
 use store::inventory::Inventory;
 use store::{Pool, Store, StoreError};
 
-use super::folder::{FACTS, LOG, Manifest};
+use super::folder::{LOG, MAIN_DATABASE, Manifest};
 use crate::cli::failure::Failure;
 
 /// Summary of a verified backup.
@@ -24,22 +24,24 @@ pub struct Content {
 impl Content {
     /// Reads and verifies the databases, which must not change meanwhile; fails with the first fault.
     pub async fn read(folder: &Path, manifest: &Manifest) -> Result<Self, Failure> {
-        let store = Store::open_copy(&folder.join(FACTS)).await.map_err(|error| match error {
+        let store = Store::open_copy(&folder.join(MAIN_DATABASE)).await.map_err(|error| match error {
             StoreError::SchemaTooOld { .. } => Failure::refused(format!(
-                "{FACTS}: created by an older version, {}: `attache backup restore` migrates and verifies a copy",
+                "{MAIN_DATABASE}: created by an older version, {}: `attache backup restore` migrates and verifies a copy",
                 manifest.version
             )),
-            error => of(FACTS)(error),
+            error => of(MAIN_DATABASE)(error),
         })?;
-        whole(FACTS, store.pool()).await?;
-        let inventory = store.inventory().await.map_err(of(FACTS))?;
+        whole(MAIN_DATABASE, store.pool()).await?;
+        let inventory = store.inventory().await.map_err(of(MAIN_DATABASE))?;
         let log = if manifest.has(LOG) {
             let pool = Pool::open_copy(&folder.join(LOG)).await.map_err(of(LOG))?;
             whole(LOG, &pool).await?;
             let log = Log::open_copy(pool.clone(), &Clock::system(), &Rng::system()).await.map_err(of(LOG))?;
             let audited = log.audit().await.map_err(of(LOG))?;
             if let Err(mismatch) = compare(&store, &log).await.map_err(Failure::caused)? {
-                return Err(Failure::refused(format!("{FACTS} and {LOG} belong to different backups: {mismatch}")));
+                return Err(Failure::refused(format!(
+                    "{MAIN_DATABASE} and {LOG} belong to different backups: {mismatch}"
+                )));
             }
             pool.close().await;
             Some(audited)

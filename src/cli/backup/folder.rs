@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::cli::failure::Failure;
 
 /// File name of the main database.
-pub const FACTS: &str = DataSettings::FACTS;
+pub const MAIN_DATABASE: &str = DataSettings::MAIN_DATABASE;
 
 /// File name of the embedded log.
 pub const LOG: &str = DataSettings::LOG;
@@ -55,8 +55,8 @@ impl Manifest {
             let found = manifest.format;
             return Err(Failure::refused(format!("{}: created by a newer version (format {found})", path.display())));
         }
-        let known = |entry: &Entry| [FACTS, LOG].contains(&entry.name.as_str());
-        if !manifest.files.iter().all(known) || !manifest.has(FACTS) {
+        let known = |entry: &Entry| [MAIN_DATABASE, LOG].contains(&entry.name.as_str());
+        if !manifest.files.iter().all(known) || !manifest.has(MAIN_DATABASE) {
             return Err(Failure::refused(format!("{}: names unexpected files", path.display())));
         }
         Ok(manifest)
@@ -194,7 +194,7 @@ impl Staging {
 
     /// Moves the files into the data folder, the main database last: without it the server treats the folder as incomplete.
     pub fn settle(mut self) -> Result<(), Failure> {
-        self.names.sort_by_key(|name| name == FACTS);
+        self.names.sort_by_key(|name| name == MAIN_DATABASE);
         for name in &self.names {
             let path = self.into.join(name);
             fs::rename(self.path.join(name), &path).map_err(at(&path))?;

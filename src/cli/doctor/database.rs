@@ -12,7 +12,7 @@ use super::{nodes, replication};
 const DATABASE: &str = "database";
 
 pub(super) async fn check(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
-    let path = settings.data.facts();
+    let path = settings.data.main_database();
     if settings.upstream.url.is_none() && is_lone_log(settings) {
         return vec![Finding::bad(DATABASE, Mismatch::FactsMissing, Mismatch::advice())];
     }

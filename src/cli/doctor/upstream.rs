@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use app::config::Settings;
-use app::installation::{self, Facts, Mismatch, SCHEMA};
+use app::installation::{self, LogRecord, Mismatch, SCHEMA};
 use domain::clock::date_time;
 use domain::{Clock, Rng, Timestamp, reasons};
 use statistics::client::Client;
@@ -75,15 +75,15 @@ fn signed(LogStatus { tree_size, signed_at, unplaced, .. }: LogStatus, now: Time
 
 /// A missing log although the main database has a checkpoint of one.
 async fn lost(settings: &Settings) -> Option<Finding> {
-    let (store, facts) = facts(settings).await?;
+    let (store, record) = record(settings).await?;
     store.close().await;
-    let mismatch = Mismatch::LogMissing { remembered: facts.events_min() };
-    facts.know_a_log().then(|| Finding::bad(STATISTICS, mismatch, Mismatch::advice()))
+    let mismatch = Mismatch::LogMissing { remembered: record.events_min() };
+    record.know_a_log().then(|| Finding::bad(STATISTICS, mismatch, Mismatch::advice()))
 }
 
 /// Checks that the log belongs to the main database; `None` if that cannot be read, which another check reports.
 async fn installed(settings: &Settings, log: &Log) -> Option<Finding> {
-    let (store, _) = facts(settings).await?;
+    let (store, _) = record(settings).await?;
     let compared = installation::compare(&store, log).await;
     store.close().await;
     Some(match compared {
@@ -94,15 +94,15 @@ async fn installed(settings: &Settings, log: &Log) -> Option<Finding> {
 }
 
 /// Opens the main database, if it has the current schema.
-async fn facts(settings: &Settings) -> Option<(Store, Facts)> {
-    let path = settings.data.facts();
+async fn record(settings: &Settings) -> Option<(Store, LogRecord)> {
+    let path = settings.data.main_database();
     if settings.database.url.is_none() && !path.exists() {
         return None;
     }
     let store = Store::open(&settings.database, &path).await.ok()?;
     store.check_schema().await.ok()?;
-    let facts = Facts::read(&store).await.ok()?;
-    Some((store, facts))
+    let record = LogRecord::read(&store).await.ok()?;
+    Some((store, record))
 }
 
 fn advice(error: &LogError) -> &'static str {

@@ -8,7 +8,7 @@ use domain::excerpt::excerpt;
 use domain::words;
 use serde_json::json;
 use wire::knowledge::{BatchMessage, BatchRequest, Note, SearchRequest};
-use wire::mcp::{AddMemory, ForgetMemory, ListSpaces, SEARCH_PASSAGES, SearchMemory};
+use wire::mcp::{AddMemory, ForgetMemory, ListSpaces, SEARCH_CHUNKS, SearchMemory};
 
 use super::{ToolAnswer, failed};
 use crate::cli::failure::Failure;
@@ -17,7 +17,7 @@ use crate::cli::space;
 /// Time for which a call waits for what it added to become searchable. The batch continues without it.
 const ADDED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Maximum number of words of a query that decide which part of a passage is shown.
+/// Maximum number of words of a query that decide which part of a chunk is shown.
 const WORDS_MAX: usize = 64;
 
 /// `search_memory`
@@ -38,7 +38,7 @@ pub async fn search(client: &Client, arguments: SearchMemory) -> Result<ToolAnsw
             "## {}\n{} · id {} · similarity {:.2}",
             result.title, result.url, result.id, result.similarity
         );
-        for chunk in result.chunks.iter().take(SEARCH_PASSAGES) {
+        for chunk in result.chunks.iter().take(SEARCH_CHUNKS) {
             let parts = excerpt(&asked, &chunk.content);
             let _ = writeln!(text, "{}", parts.into_iter().map(|part| part.text).collect::<String>());
         }
@@ -51,10 +51,10 @@ pub async fn search(client: &Client, arguments: SearchMemory) -> Result<ToolAnsw
         .results
         .iter()
         .map(|result| {
-            let passages: Vec<&str> =
-                result.chunks.iter().take(SEARCH_PASSAGES).map(|chunk| chunk.content.as_str()).collect();
+            let chunks: Vec<&str> =
+                result.chunks.iter().take(SEARCH_CHUNKS).map(|chunk| chunk.content.as_str()).collect();
             json!({
-                "id": result.id, "title": result.title, "url": result.url, "similarity": result.similarity, "passages": passages
+                "id": result.id, "title": result.title, "url": result.url, "similarity": result.similarity, "chunks": chunks
             })
         })
         .collect();

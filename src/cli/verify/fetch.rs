@@ -32,7 +32,7 @@ pub async fn fetch(
     /// Pause between two requests; the log signs about every second.
     const PAUSE: Duration = Duration::from_millis(500);
     let client = connection.as_whom(arguments.whom).await?;
-    let patience = Instant::now() + Duration::from_secs(arguments.wait);
+    let io_timeouts = Instant::now() + Duration::from_secs(arguments.wait);
     let spinner = terminal::spinner("waiting until the event is in the signed tree");
     let fetched = loop {
         let proof = match client.proof(event).await {
@@ -47,7 +47,7 @@ pub async fn fetch(
         if !is_pending(&proof) {
             break Ok(proof.to_vec());
         }
-        if Instant::now() >= patience {
+        if Instant::now() >= io_timeouts {
             break Err(Failure::refused(format!(
                 "the event was accepted, but is not in the signed tree after {} s: try again later",
                 arguments.wait

@@ -69,7 +69,7 @@ on_sqlite! {
         let found = called(&world, &limited, "search_memory", json!({ "query": "swift" })).await;
         let results = found["structuredContent"]["results"].as_array().unwrap();
         assert_eq!(results.len(), 1, "{found}");
-        assert!(results[0]["passages"][0].as_str().unwrap().contains("sleep"), "{found}");
+        assert!(results[0]["chunks"][0].as_str().unwrap().contains("sleep"), "{found}");
         let unknown = called(&world, &limited, "search_memory", json!({ "query": "swift", "spaces": ["Default"] })).await;
         assert_eq!(unknown["isError"], true, "{unknown}");
     }

@@ -63,7 +63,7 @@ async fn every_kind_of_page_has_its_outcome() {
         assert_eq!(said, expected, "{path}: {outcome}");
     }
     for (query, title) in
-        [("edelweiss", "Alpine plants"), ("Müller", "Café"), ("Gebäude", "Größe"), ("patience", "Soon")]
+        [("edelweiss", "Alpine plants"), ("Müller", "Café"), ("Gebäude", "Größe"), ("time_limit", "Soon")]
     {
         assert_eq!(world.found(&key, json!({ "query": query, "limit": 1 })).await, [title], "{query}");
     }

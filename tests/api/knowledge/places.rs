@@ -220,8 +220,8 @@ async fn slow_large_bodies_of_one_account_do_not_affect_others() {
         settings.knowledge.batch.large_bodies_max = 3;
         settings.knowledge.batch.large_bodies_per_account_max = 2;
         settings.knowledge.batch.large_bodies_waiting_max = 3;
-        settings.knowledge.batch.large_bodies_wait = blackbox::PATIENCE;
-        settings.knowledge.batch.large_bodies_turn = blackbox::PATIENCE;
+        settings.knowledge.batch.large_bodies_wait = blackbox::TIME_LIMIT;
+        settings.knowledge.batch.large_bodies_turn = blackbox::TIME_LIMIT;
         settings.http.body_rate_min = 0;
         settings.knowledge.embedding.provider = EmbeddingProvider::None;
     })

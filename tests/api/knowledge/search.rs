@@ -156,7 +156,7 @@ async fn without_a_model_keywords_match_and_vectors_are_added_later() {
     assert_eq!(world.found(&key, json!({ "query": "zebra" })).await, ["Zebras"]);
     assert_eq!(world.found(&key, json!({ "query": "freighters" })).await, [""; 0]);
     let world = world.restart_with(|settings| settings.knowledge.embedding.provider = EmbeddingProvider::Bundled).await;
-    eventually("passages got their vectors", async || {
+    eventually("chunks got their vectors", async || {
         (world.found(&key, json!({ "query": "freighters", "limit": 1 })).await == ["Ships"]).then_some(())
     })
     .await;

@@ -1,7 +1,7 @@
-# A real mail server for tests: aiosmtpd, which takes every letter and tells it on standard output.
+# A real mail server for tests: aiosmtpd, which takes every mail and tells it on standard output.
 #
 # Argument: {"port": 0, "user": null, "password": null} as JSON. The first line of standard output is the port, each further one a
-# letter. Letters to nobody@… are refused for good, the first to busy@… for now. The end of standard input is the end of this process,
+# mail. Mails to nobody@… are refused for good, the first to busy@… for now. The end of standard input is the end of this process,
 # so that it never outlives its test.
 
 import asyncio
@@ -26,13 +26,13 @@ class Handler:
         return "250 OK"
 
     async def handle_DATA(self, server, session, envelope):
-        letter = {
+        mail = {
             "from": envelope.mail_from,
             "to": envelope.rcpt_tos,
             "data": envelope.content.decode("utf-8", "replace"),
             "user": session.auth_data,
         }
-        print(json.dumps(letter), flush=True)
+        print(json.dumps(mail), flush=True)
         return "250 OK"
 
 

@@ -31,7 +31,7 @@ pub use wire::Request;
 /// The bearer token that the fake expects: the product's `upstream.token`.
 pub const TOKEN: &str = "upstream-token-of-the-tests";
 /// How long a test waits for something that must happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// The fake. Lives until it is dropped.
 #[derive(Debug)]
@@ -99,7 +99,7 @@ impl Upstream {
     /// When they do not arrive.
     pub async fn wait_for_requests(&self, count: usize) {
         let mut seen = self.state.seen.subscribe();
-        let arrived = tokio::time::timeout(PATIENCE, seen.wait_for(|seen| *seen >= count)).await;
+        let arrived = tokio::time::timeout(TIME_LIMIT, seen.wait_for(|seen| *seen >= count)).await;
         assert!(arrived.is_ok(), "{count} requests expected upstream, {} arrived", self.judge().requests.len());
     }
 
@@ -129,7 +129,7 @@ impl Upstream {
                 }
             }
         };
-        let listener = tokio::time::timeout(PATIENCE, bound).await.expect("the port is still free");
+        let listener = tokio::time::timeout(TIME_LIMIT, bound).await.expect("the port is still free");
         *lock(&self.accepting) = Some(tokio::spawn(accept(listener, Arc::clone(&self.state))));
     }
 

@@ -8,7 +8,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::{Map, Value};
 use supervision::ActorSettings;
 
-/// Number of kinds.
 const KINDS: usize = ActorKind::ALL.len();
 
 /// Settings of all kinds.
@@ -57,7 +56,7 @@ fn configurable() -> impl Iterator<Item = ActorKind> {
     ActorKind::ALL.iter().copied().filter(|kind| kind.is_configurable())
 }
 
-/// Merges tables; every other value of `over` replaces that of `under`.
+/// Merges tables; any other value of `over` replaces the value of `under`.
 fn overlay(under: &mut Value, over: Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {

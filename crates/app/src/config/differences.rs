@@ -1,11 +1,11 @@
-//! Settings that have other values in another configuration.
+//! Compares the settings with another configuration.
 
 use serde_json::Value;
 
 use super::Settings;
 
 impl Settings {
-    /// Paths of the settings whose values differ, such as `http.bind`. The values are left out, since some are secrets.
+    /// Paths of the settings that differ, such as `http.bind`. The values are left out, since some are secrets.
     pub fn differences(&self, other: &Self) -> serde_json::Result<Vec<String>> {
         let mut paths = Vec::new();
         compare(&serde_json::to_value(self)?, &serde_json::to_value(other)?, String::new(), &mut paths);
@@ -27,7 +27,7 @@ fn compare(one: &Value, other: &Value, path: String, paths: &mut Vec<String>) {
     }
 }
 
-/// Calls `visit` with each value that is no section, and its path.
+/// Calls `visit` with each value that is not a section, and its path.
 pub fn leaves(tree: &Value, path: &str, visit: &mut impl FnMut(&str, &Value)) {
     let Value::Object(members) = tree else { return visit(path, tree) };
     for (key, member) in members {

@@ -95,8 +95,8 @@ impl HttpSettings {
     /// Values that break a rule, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let mut problems = Vec::new();
-        let mut rule = |kept: bool, field: &str, rule: &str| {
-            if !kept {
+        let mut rule = |is_valid: bool, field: &str, rule: &str| {
+            if !is_valid {
                 problems.push((field.to_owned(), rule.to_owned()));
             }
         };

@@ -76,27 +76,30 @@ impl Default for KnowledgeSettings {
 impl KnowledgeSettings {
     /// Values that break a rule, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
-        fn below<F: ToString, R: ToString>(name: &str, found: Vec<(F, R)>) -> Vec<(String, String)> {
-            found.into_iter().map(|(field, rule)| (format!("{name}.{}", field.to_string()), rule.to_string())).collect()
+        fn below<F: ToString, R: ToString>(name: &str, faults: Vec<(F, R)>) -> Vec<(String, String)> {
+            faults
+                .into_iter()
+                .map(|(field, rule)| (format!("{name}.{}", field.to_string()), rule.to_string()))
+                .collect()
         }
-        let mut found = below("batch", self.batch.problems());
-        found.extend(below("import", self.import.problems()));
-        found.extend(below("fetch", self.fetch.problems()));
-        found.extend(below("extract", self.extract.problems()));
-        found.extend(below("llm", self.llm.problems()));
-        found.extend(below("chunk", self.chunk.problems()));
-        found.extend(below("embedding", self.embedding.problems()));
-        found.extend(below("search", self.search.problems()));
+        let mut faults = below("batch", self.batch.problems());
+        faults.extend(below("import", self.import.problems()));
+        faults.extend(below("fetch", self.fetch.problems()));
+        faults.extend(below("extract", self.extract.problems()));
+        faults.extend(below("llm", self.llm.problems()));
+        faults.extend(below("chunk", self.chunk.problems()));
+        faults.extend(below("embedding", self.embedding.problems()));
+        faults.extend(below("search", self.search.problems()));
         for origin in self.cors_origins.iter().filter(|origin| !is_origin(origin)) {
-            found.push((
+            faults.push((
                 "cors_origins".to_owned(),
                 format!("{origin:?} is no origin such as \"https://app.example.com\""),
             ));
         }
         if self.base_url.as_ref().is_some_and(|url| url.ends_with('/')) {
-            found.push(("base_url".to_owned(), "must not end with a slash".to_owned()));
+            faults.push(("base_url".to_owned(), "must not end with a slash".to_owned()));
         }
-        found
+        faults
     }
 }
 

@@ -44,7 +44,7 @@ impl PlanSettings {
         }
     }
 
-    /// One of the limits, for each plan.
+    /// The value of one limit for each plan.
     pub fn each<T: Copy>(&self, limit: impl Fn(Allowance) -> T) -> ByPlan<T> {
         ByPlan::new(|plan| limit(self.of(plan)))
     }
@@ -54,7 +54,7 @@ impl PlanSettings {
         Plan::ALL.iter().map(|plan| self.of(*plan).window_days).fold(0, u32::max)
     }
 
-    /// The same, to be changed.
+    /// The allowance of a plan, mutable.
     pub fn of_mut(&mut self, plan: Plan) -> &mut Allowance {
         match plan {
             Plan::Free => &mut self.free,

@@ -1,7 +1,7 @@
-//! Reading the configuration so that every mistake is found at once.
+//! Reads the configuration and reports all mistakes at once.
 //!
-//! The default settings, written out, are the list of what may be set. Each value that a file or the environment gives is laid into
-//! them by itself and tried; one that does not fit is reported with its place and left out, and the search continues.
+//! The serialised default settings are the list of valid settings. Each value from a file or the environment is inserted into the
+//! defaults separately and parsed; a value that does not fit is reported with its place and left out, and reading continues.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use super::Settings;
 /// The prefix of environment variables.
 pub const ENVIRONMENT_PREFIX: &str = "ATTACHE_";
 
-/// One mistake in the configuration.
+/// A mistake in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// `config.toml:12`, or the name of an environment variable.
     pub place: String,
-    /// Path of the knob, such as `http.bind`; empty when the text could not be read at all.
+    /// Path of the setting, such as `http.bind`; empty if the text could not be parsed.
     pub path: String,
     /// The mistake, and a remedy.
     pub reason: String,
@@ -52,11 +52,11 @@ impl std::error::Error for Problems {}
 struct Given {
     place: String,
     path: Vec<String>,
-    /// Readings in the order in which they are tried: an environment variable may be meant as TOML or as plain text.
+    /// Possible values in the order of the attempts: an environment variable may contain TOML or plain text.
     readings: Vec<Value>,
 }
 
-/// Reads a file (`None`: `config.toml` in the working folder, if it is there) and the environment.
+/// Reads a file (`None`: `config.toml` in the working folder, if it exists) and the environment.
 pub fn load(file: Option<&Path>, environment: impl Iterator<Item = (String, String)>) -> Result<Settings, Problems> {
     let (path, required) = match file {
         Some(path) => (path.to_owned(), true),
@@ -104,23 +104,23 @@ pub fn read(name: &str, text: &str, environment: impl Iterator<Item = (String, S
     if problems.is_empty() { Ok(settings) } else { Err(Problems(problems)) }
 }
 
-/// Reads all values at once. Each value is valid alone; an invalid combination is an error and must not silently become defaults.
+/// Parses all values together. Each value is valid by itself; an invalid combination is an error and must not silently become
+/// defaults.
 fn together(tree: Value) -> Result<Settings, String> {
     serde_json::from_value(tree).map_err(|error| format!("the values do not fit together: {error}"))
 }
 
-/// Whether `path` is `section`, or a knob in it.
 fn is_within(path: &str, section: &str) -> bool {
     path.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The default settings as a tree: all settings with their default values. Optional values are `null`.
 pub fn schema() -> Value {
-    // Settings are plain structs of plain values; a test reads them back.
+    // Settings are plain structs, so serialisation does not fail; a test reads them back.
     serde_json::to_value(Settings::default()).unwrap_or_default()
 }
 
-/// Paths of all knobs, in the order of the tree.
+/// Paths of all settings, in the order of the tree.
 pub fn paths(schema: &Value) -> Vec<String> {
     fn walk(value: &Value, path: &str, out: &mut Vec<String>) {
         match value {
@@ -138,7 +138,7 @@ pub fn paths(schema: &Value) -> Vec<String> {
     out
 }
 
-/// The environment variable of a knob.
+/// The environment variable of a setting.
 pub fn environment_name(path: &str) -> String {
     format!("{ENVIRONMENT_PREFIX}{}", path.to_uppercase().replace('.', "__"))
 }
@@ -178,13 +178,13 @@ fn from_environment(
 ) -> Vec<Given> {
     let mut given = Vec::new();
     for (name, text) in variables {
-        // Every knob is in a section, so a name without `__` is none of ours.
+        // Every setting is in a section, so a name without `__` is not a setting.
         let Some(path) = name.strip_prefix(ENVIRONMENT_PREFIX).filter(|path| path.contains("__")) else { continue };
         let path = spelt(schema, path.split("__"));
         match known(schema, &path) {
             None => problems.push(unknown(schema, name, &path)),
             Some(Value::Object(_)) => {
-                let reason = "is a section: set one of its knobs".to_owned();
+                let reason = "is a section: set one of its settings".to_owned();
                 problems.push(Problem { place: name, path: path.join("."), reason });
             }
             Some(_) => {
@@ -197,19 +197,19 @@ fn from_environment(
     given
 }
 
-/// The path of a variable's name as the settings spell it: plans are written in capitals, everything else is not.
+/// The path of a variable's name in the spelling of the settings: plans are in capitals, everything else in lower case.
 fn spelt<'p>(schema: &Value, path: impl Iterator<Item = &'p str>) -> Vec<String> {
     let mut place = Some(schema);
     path.map(|key| {
         let members = place.and_then(Value::as_object);
-        let found = members.and_then(|members| members.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)));
-        place = found.map(|(_, value)| value);
-        found.map_or_else(|| key.to_lowercase(), |(name, _)| name.clone())
+        let entry = members.and_then(|members| members.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)));
+        place = entry.map(|(_, value)| value);
+        entry.map_or_else(|| key.to_lowercase(), |(name, _)| name.clone())
     })
     .collect()
 }
 
-/// Lays one value alone into the defaults and says why it does not fit.
+/// Inserts one value into the defaults, and returns why it does not fit.
 fn tried(given: &Given, reading: &Value) -> Result<(), String> {
     let mut tree = Value::Object(Map::new());
     put(&mut tree, &given.path, reading.clone());
@@ -233,14 +233,16 @@ fn known<'s>(schema: &'s Value, path: &[String]) -> Option<&'s Value> {
 
 fn unknown(schema: &Value, place: String, path: &[String]) -> Problem {
     let path = path.join(".");
-    let sections = paths(schema).into_iter().flat_map(|known| {
-        let ends = known.match_indices('.').map(|(at, _)| at).chain([known.len()]).collect::<Vec<_>>();
-        ends.into_iter().map(move |end| known[..end].to_owned())
+    let sections = paths(schema).into_iter().flat_map(|candidate| {
+        let ends = candidate.match_indices('.').map(|(at, _)| at).chain([candidate.len()]).collect::<Vec<_>>();
+        ends.into_iter().map(move |end| candidate[..end].to_owned())
     });
-    let nearest = sections.min_by_key(|known| strsim::damerau_levenshtein(known, &path));
-    let near = nearest.filter(|known| strsim::damerau_levenshtein(known, &path) <= 3.max(path.len() / 3));
-    let hint =
-        near.map_or_else(|| "see config.toml for what may be set".to_owned(), |known| format!("did you mean {known}?"));
+    let nearest = sections.min_by_key(|candidate| strsim::damerau_levenshtein(candidate, &path));
+    let near = nearest.filter(|candidate| strsim::damerau_levenshtein(candidate, &path) <= 3.max(path.len() / 3));
+    let hint = near.map_or_else(
+        || "see config.toml for what may be set".to_owned(),
+        |candidate| format!("did you mean {candidate}?"),
+    );
     Problem { place, path, reason: format!("is not a setting; {hint}") }
 }
 
@@ -334,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_blamed_on_the_knob_itself_and_not_on_one_whose_name_begins_alike() {
+    fn a_mistake_is_blamed_on_the_setting_itself_and_not_on_one_whose_name_begins_alike() {
         let environment = [("ATTACHE_SIGNIN__CODES_PER_HOUR".to_owned(), "5".to_owned())].into_iter();
         let problems = read("config.toml", "[signin]\ncodes_per_hour_total = 0\n", environment).unwrap_err();
         assert_eq!(problems.0[0].to_string(), "config.toml:2: signin.codes_per_hour_total: must be at least 1");

@@ -1,4 +1,4 @@
-//! The settings that all nodes of an installation have in common, as one digest and as one for each.
+//! The settings that all nodes of an installation share, as one digest and as one digest for each setting.
 
 use domain::Digest;
 use domain::canonical::canonical_bytes;
@@ -7,20 +7,21 @@ use serde_json::{Map, Value};
 
 use super::Settings;
 
-/// Names of settings that are secrets, at any depth: one may be rotated on one node after the other.
+/// Names of secret settings, at any depth. They are left out, since a secret may be rotated on one node after the other.
 const SECRETS: [&str; 5] = ["password", "token", "api_key", "client_secret", "enrolment_key"];
 
-/// Settings that each node has for itself, and URLs that may hold a password.
+/// Settings of a single node, and URLs that may contain a password.
 const LOCAL: [&str; 7] =
     ["data", "telemetry", "http.bind", "admin.bind", "knowledge.bind", "database.url", "mail.smtp.url"];
 
 impl Settings {
-    /// SHA-256 of the canonical bytes of all settings but secrets and those of one node. The registry file counts by its content.
+    /// SHA-256 of the canonical bytes of the shared settings, without secrets and settings of a single node. The registry file
+    /// counts by its content.
     pub fn shared_digest(&self) -> Digest {
         Digest::of(&canonical_bytes(&self.shared()))
     }
 
-    /// The same settings by their paths, for a node that compares itself with another.
+    /// Digests of the same settings by their paths, for a comparison with another node.
     pub fn shared_prints(&self) -> SettingPrints {
         SettingPrints::of(&self.shared())
     }
@@ -28,7 +29,7 @@ impl Settings {
     fn shared(&self) -> Map<String, Value> {
         let mut tree = match serde_json::to_value(self) {
             Ok(Value::Object(tree)) => tree,
-            // Settings are written as a table: every test of the configuration file does.
+            // Settings serialise to a table: every test of the configuration file relies on it.
             Ok(_) | Err(_) => Map::new(),
         };
         for path in LOCAL {

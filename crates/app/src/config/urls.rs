@@ -14,7 +14,7 @@ pub struct Urls {
 }
 
 impl Urls {
-    /// The configured URLs; by default those of the bound listeners.
+    /// The configured URLs; by default the URLs of the bound listeners.
     pub fn configured(settings: &Settings, public: SocketAddr, knowledge: Option<SocketAddr>) -> Self {
         let base = settings.http.base_url.clone().unwrap_or_else(|| format!("http://{public}"));
         let rag = settings.knowledge.base_url.clone().or_else(|| Some(format!("http://{}", knowledge?)));
@@ -38,7 +38,8 @@ impl Urls {
         &self.base[self.origin().len()..]
     }
 
-    /// Whether the base URL is of this host alone, so that only its own programs and browsers reach the server.
+    /// Whether the base URL is a loopback address, so that only programs and browsers of this host reach the
+    /// server.
     pub fn is_loopback(&self) -> bool {
         let authority = self.host();
         let host = authority

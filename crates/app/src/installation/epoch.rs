@@ -1,11 +1,12 @@
 //! `attache serve --new-log`: a new epoch of the log.
 //!
-//! 1. A log of this installation keeps its events and its tree; another key signs it from now on, under a new origin. Any other log is
-//!    set aside as it is, and an empty one begins: its events belong to accounts and computers that these facts do not have.
-//! 2. The first event of the epoch is a record of the service itself ([`domain::epoch`]), with the newest checkpoint that is remembered.
-//! 3. The facts remember the new key last. A crash before that leaves a pair that the next start refuses, so the command is repeated.
+//! 1. A log of this installation keeps its events and its tree; from now on another key signs it, under a new origin. Any other log is set
+//!    aside unchanged, and an empty one starts, because its events belong to accounts and computers that this main database does not have.
+//! 2. The first event of the epoch is a record of the service itself ([`domain::epoch`]), with the newest stored checkpoint.
+//! 3. The main database stores the new key last. A crash before that leaves a pair that the next start refuses, so the command is repeated.
 //!
-//! `attache admin log epoch` does the same while nodes run ([`declare`]), for a log whose tree can grow. It also ends a halt of the log.
+//! `attache admin log epoch` does the same while nodes run ([`declare`]), for a log with a tree that can grow. It also ends a halt of the
+//! log.
 
 use chrono::{NaiveDateTime, TimeDelta};
 use domain::chain::Position;
@@ -19,30 +20,29 @@ use statistics::log::{Append, AppendOutcome, Log, LogError, MemoryFile, SeenChec
 use store::{Pool, Store};
 
 use super::error::OpenError;
-use super::facts::Facts;
+use super::log_record::LogRecord;
 use super::pair::{Found, StartContext, is_lone_log, log_pool, log_pool_if_there};
 use super::places::SCHEMA;
 use crate::config::Settings;
 use async_recursion::async_recursion as boxed;
 
-/// Bytes of the record at most.
 const RECORD_BYTES_MAX: usize = 65_536;
 
-/// Begins an epoch and returns the main database and the log.
+/// Starts an epoch and returns the main database and the log.
 pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Result<(Store, Log), OpenError> {
     let now = ground.clock.now();
     let remembered = remembered_by_node(ground.settings);
     let origin = later_origin(ground, remembered.as_ref().map(SeenCheckpoint::origin));
-    let are_facts_lost = is_lone_log(ground.settings);
-    let Found { store, are_facts_empty, log: pool } = ground.look().await?;
+    let is_main_database_lost = is_lone_log(ground.settings);
+    let Found { store, is_main_database_empty, log: pool } = ground.look().await?;
     store.migrate().await?;
-    let facts = Facts::read(&store).await?;
+    let log_record = LogRecord::read(&store).await?;
     let own = match pool {
-        Some(pool) if are_facts_lost || are_facts_empty => {
+        Some(pool) if is_main_database_lost || is_main_database_empty => {
             set_aside(pool, &origin).await?;
             None
         }
-        Some(pool) => own_log(ground, (&store, pool), &facts, &origin).await?,
+        Some(pool) => own_log(ground, (&store, pool), &log_record, &origin).await?,
         None => None,
     };
     let installation = store.installation_begin(id).await?;
@@ -56,7 +56,7 @@ pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Resu
         None => ground.log(log_pool(ground.settings, &store).await?, &origin).await?,
     };
     log.installation_begin(installation.id).await?;
-    let checkpoint_before = newest(remembered, &facts);
+    let checkpoint_before = newest(remembered, &log_record);
     let began = EpochBegan { installation: installation.id, origin, continues, checkpoint_before, reason: None };
     record(ground, &log, &began).await?;
     domain::failpoint!("epoch.recorded");
@@ -70,7 +70,7 @@ pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Resu
     Ok((store, log))
 }
 
-/// An epoch that was declared.
+/// A declared epoch.
 #[derive(Debug, Clone)]
 pub struct Declared {
     /// Origin of the checkpoints from now on.
@@ -81,7 +81,8 @@ pub struct Declared {
     pub size: u64,
 }
 
-/// Begins an epoch in the database while nodes use it; they follow within a second. Refused for a log that `serve --new-log` would set aside.
+/// Starts an epoch in the database while nodes use it; they follow within a second. Refused for a log that `serve --new-log` would set
+/// aside.
 #[boxed]
 pub async fn declare(
     settings: &Settings,
@@ -91,10 +92,10 @@ pub async fn declare(
 ) -> Result<Declared, OpenError> {
     let ground = StartContext { settings, clock, rng };
     let refused = || OpenError::Epoch(NO_LOG.to_owned());
-    let facts = Facts::read(store).await?;
+    let log_record = LogRecord::read(store).await?;
     let installation = store.installation().await?.ok_or_else(refused)?;
     let log = ground.log(log_pool_if_there(settings, store).await?.ok_or_else(refused)?, &settings.log.origin).await?;
-    let declared = declare_in(&ground, store, &log, (installation.id, &facts), reason).await;
+    let declared = declare_in(&ground, store, &log, (installation.id, &log_record), reason).await;
     log.close().await;
     declared
 }
@@ -106,10 +107,10 @@ async fn declare_in(
     ground: &StartContext<'_>,
     store: &Store,
     log: &Log,
-    (installation, facts): (InstallationId, &Facts),
+    (installation, log_record): (InstallationId, &LogRecord),
     reason: &str,
 ) -> Result<Declared, OpenError> {
-    if facts.own(log.installation().await?, log).await?.is_err() || !log.is_intact().await? {
+    if log_record.own(log.installation().await?, log).await?.is_err() || !log.is_intact().await? {
         return Err(OpenError::Epoch(NO_LOG.to_owned()));
     }
     let (halted, head) = (log.halted(), log.head().await?);
@@ -117,7 +118,7 @@ async fn declare_in(
     let names = [&head.vkey].into_iter().chain(halted.iter().map(|halt| &halt.vkey));
     let names = names.filter_map(|vkey| vkey.split('+').next()).chain(remembered.as_ref().map(SeenCheckpoint::origin));
     let origin = later_origin(ground, names);
-    let checkpoint_before = halted.and_then(|halt| halt.checkpoint).or_else(|| newest(remembered, facts));
+    let checkpoint_before = halted.and_then(|halt| halt.checkpoint).or_else(|| newest(remembered, log_record));
     log.begin_epoch(&origin).await?;
     let reason = Some(reason.to_owned());
     let began = EpochBegan { installation, origin: origin.clone(), continues: true, checkpoint_before, reason };
@@ -128,7 +129,7 @@ async fn declare_in(
     Ok(declared)
 }
 
-/// The origin of an epoch that begins now, and after each epoch in these origins: they may be of another clock.
+/// The origin of an epoch that starts now, or later if needed to follow these origins, which may come from other clocks.
 fn later_origin<'o>(ground: &StartContext<'_>, origins: impl IntoIterator<Item = &'o str>) -> String {
     let base = &ground.settings.log.origin;
     let newest = origins.into_iter().map(epoch_of).max().unwrap_or_default().to_owned();
@@ -139,21 +140,21 @@ fn later_origin<'o>(ground: &StartContext<'_>, origins: impl IntoIterator<Item =
     epoch_origin(base, begins)
 }
 
-/// The checkpoint in the file of the node on which the command runs. A file that cannot be read is replaced by the epoch.
+/// The checkpoint in the file of the node on which the command runs. The epoch replaces an unreadable file.
 fn remembered_by_node(settings: &Settings) -> Option<SeenCheckpoint> {
     settings.database.url.as_ref()?;
     Some(MemoryFile::new(&settings.data.checkpoint()).read().ok()??.1)
 }
 
-/// The larger one of the checkpoints that the node and the facts remember.
-fn newest(remembered: Option<SeenCheckpoint>, facts: &Facts) -> Option<String> {
-    let size = facts.log().map_or(0, |log| log.size);
-    let own = remembered.filter(|seen| seen.size > size).map(|seen| seen.checkpoint);
-    own.or_else(|| facts.log().map(|log| log.checkpoint.clone()))
+/// The larger one of the checkpoints that the node and the main database store.
+fn newest(remembered: Option<SeenCheckpoint>, record: &LogRecord) -> Option<String> {
+    let size = record.log().map_or(0, |log| log.size);
+    let own = remembered.filter(|checkpoint| checkpoint.size > size).map(|checkpoint| checkpoint.checkpoint);
+    own.or_else(|| record.log().map(|log| log.checkpoint.clone()))
 }
 
 impl StartContext<'_> {
-    /// PostgreSQL: the node's file has the checkpoint of the new epoch from now on.
+    /// PostgreSQL: writes the checkpoint of the new epoch to the node's file.
     async fn remember_new(&self, log: &Log, installation: InstallationId) -> Result<(), OpenError> {
         if self.settings.database.url.is_none() {
             return Ok(());
@@ -165,27 +166,27 @@ impl StartContext<'_> {
     }
 }
 
-/// The log in a pool if it belongs to these facts and its tree can grow. Any other is set aside.
+/// The log in a pool if it belongs to this main database and its tree can grow. Any other log is set aside.
 async fn own_log(
     ground: &StartContext<'_>,
     (store, pool): (&Store, Pool),
-    facts: &Facts,
+    log_record: &LogRecord,
     origin: &str,
 ) -> Result<Option<Log>, OpenError> {
     let log = ground.log(pool, &ground.settings.log.origin).await?;
     let owner = log.installation().await?;
-    if facts.own(owner, &log).await?.is_ok() && log.is_intact().await? {
+    if log_record.own(owner, &log).await?.is_ok() && log.is_intact().await? {
         return Ok(Some(log));
     }
     log.close().await;
-    // The file closed with the log.
+    // The file was closed together with the log.
     if let Some(pool) = log_pool_if_there(ground.settings, store).await? {
         set_aside(pool, origin).await?;
     }
     Ok(None)
 }
 
-/// The mark is the moment in the origin of the epoch.
+/// The name contains the time in the origin of the epoch.
 async fn set_aside(pool: Pool, origin: &str) -> Result<(), OpenError> {
     let mark = origin.rsplit('-').next().unwrap_or_default();
     let name = pool.set_aside(SCHEMA, mark).await?;
@@ -193,7 +194,7 @@ async fn set_aside(pool: Pool, origin: &str) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Appends the record. The chain of the installation has a beginning for each epoch.
+/// Appends the record. The installation's chain restarts with each epoch.
 async fn record(ground: &StartContext<'_>, log: &Log, began: &EpochBegan) -> Result<(), OpenError> {
     let (now, rng) = (ground.clock.now(), ground.rng);
     let failed = |why: &str| OpenError::Epoch(why.to_owned());

@@ -1,4 +1,4 @@
-//! Why facts and log cannot be opened.
+//! Why the main database and the log cannot be opened.
 
 use super::refusal::StartRefusal;
 
@@ -14,16 +14,16 @@ pub enum OpenError {
     /// The client of an external statistics service cannot be set up.
     #[error("the client of the external statistics service cannot be set up")]
     Client(#[from] statistics::client::ClientError),
-    /// A database that is not to be made does not exist.
+    /// A database that must exist does not.
     #[error("{0} does not exist yet")]
     Absent(&'static str),
     /// The client of a witness cannot be set up.
     #[error("the client of a witness in log.witness cannot be set up")]
     Witness(#[from] statistics::witness::WitnessFault),
-    /// Facts and log do not belong together.
+    /// The main database and the log do not belong together.
     #[error(transparent)]
     Mismatch(#[from] StartRefusal),
-    /// A new epoch of the log cannot begin.
+    /// A new epoch of the log cannot start.
     #[error("a new epoch of the event log cannot begin: {0}")]
     Epoch(String),
 }

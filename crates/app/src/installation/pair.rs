@@ -1,4 +1,4 @@
-//! The two databases before their tables are touched.
+//! The two databases before their tables are changed.
 
 use domain::{Clock, Rng};
 use statistics::log::{Log, Witnessing};
@@ -23,12 +23,12 @@ pub struct StartContext<'g> {
     pub rng: &'g Rng,
 }
 
-/// The two databases before their tables were touched.
+/// The two databases before their tables are changed.
 pub struct Found {
     /// The main database.
     pub store: Store,
-    /// Whether the facts have no tables.
-    pub are_facts_empty: bool,
+    /// Whether the main database has no tables.
+    pub is_main_database_empty: bool,
     /// The log, unless its file is missing or it has no tables.
     pub log: Option<Pool>,
 }
@@ -37,14 +37,14 @@ impl StartContext<'_> {
     /// Opens the databases that exist. On SQLite it creates no file for the log.
     #[boxed]
     pub async fn look(&self) -> Result<Found, OpenError> {
-        let store = Store::open(&self.settings.database, &self.settings.data.facts()).await?;
+        let store = Store::open(&self.settings.database, &self.settings.data.main_database()).await?;
         let store = store.with_notices(self.settings.notices());
         let log = log_pool_if_there(self.settings, &store).await?;
-        let are_facts_empty = store.pool().is_empty().await?;
-        Ok(Found { store, are_facts_empty, log })
+        let is_main_database_empty = store.pool().is_empty().await?;
+        Ok(Found { store, is_main_database_empty, log })
     }
 
-    /// Starts the log in a pool. A log that begins has this origin.
+    /// Opens the log in a pool. A new log gets this origin.
     #[boxed]
     pub async fn log(&self, pool: Pool, origin: &str) -> Result<Log, OpenError> {
         let log = Log::open_with(pool, origin, self.clock, self.rng, &self.settings.log.writer()).await?;
@@ -55,9 +55,9 @@ impl StartContext<'_> {
     }
 }
 
-/// Whether the data folder has the file of the log and not that of the facts.
+/// Whether the data folder contains the file of the log but not the file of the main database.
 pub fn is_lone_log(settings: &Settings) -> bool {
-    settings.database.url.is_none() && settings.data.log().exists() && !settings.data.facts().exists()
+    settings.database.url.is_none() && settings.data.log().exists() && !settings.data.main_database().exists()
 }
 
 /// The log, unless its file is missing or it has no tables.
@@ -73,7 +73,8 @@ pub(super) async fn log_pool_if_there(settings: &Settings, store: &Store) -> Res
     Ok(Some(pool))
 }
 
-/// The database of the log: on PostgreSQL the connections of the facts, on SQLite a file, which is made if it is not there.
+/// The database of the log: on PostgreSQL the connections of the main database, on SQLite a file, which is created if it does not
+/// exist.
 pub(super) async fn log_pool(settings: &Settings, store: &Store) -> Result<Pool, OpenError> {
     if let Some(pool) = store.pool().in_schema(SCHEMA) {
         return Ok(pool);

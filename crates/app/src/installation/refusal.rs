@@ -1,85 +1,85 @@
-//! Why facts and log are refused, and the remedies.
+//! Why the main database and the log are refused, and the remedies.
 
 use domain::ids::InstallationId;
 
 use super::places::places;
 use crate::config::Settings;
 
-/// How facts and log do not belong together.
+/// Why the main database and the log do not belong together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
-    /// There is a log, and no facts.
+    /// The log exists, but the main database does not.
     #[error(
-        "there is an event log without the facts that belong to it: accounts, computers and held events are missing"
+        "there is an event log without the main database that belongs to it: accounts, computers and held events are missing"
     )]
     FactsMissing,
-    /// The facts are new, and the log is not.
-    #[error("the event log belongs to an installation, and the facts to none: they are new")]
+    /// The main database is new, but the log is not.
+    #[error("the event log belongs to an installation, and the main database to none: it is new")]
     FactsWithoutId,
-    /// The facts remember a log, and there is none.
-    #[error("the facts remember an event log of at least {remembered} events, and there is none")]
+    /// The main database refers to a log that does not exist.
+    #[error("the main database remembers an event log of at least {remembered} events, and there is none")]
     LogMissing {
-        /// Events that it had at least.
+        /// Minimum number of events that it had.
         remembered: u64,
     },
-    /// The facts remember a log, and this one was never theirs.
-    #[error("the facts remember an event log, and the one that is there belongs to no installation")]
+    /// The main database refers to a log, but this log belongs to no installation.
+    #[error("the main database remembers an event log, and the one that is there belongs to no installation")]
     LogWithoutId,
-    /// Two installations.
-    #[error("the facts are of installation {facts}, and the event log of installation {log}")]
+    /// The main database and the log belong to different installations.
+    #[error("the main database is of installation {main}, and the event log of installation {log}")]
     OtherInstallation {
-        /// That of the facts.
-        facts: InstallationId,
-        /// That of the log.
+        /// Installation of the main database.
+        main: InstallationId,
+        /// Installation of the log.
         log: InstallationId,
     },
     /// The log was rolled back.
     #[error(
-        "the event log has {log} signed events, and the facts remember {remembered}: the log was rolled back, or is an older copy"
+        "the event log has {log} signed events, and the main database remembers {remembered}: the log was rolled back, or is an older copy"
     )]
     Smaller {
         /// Events in the signed tree.
         log: u64,
-        /// Number of events in the facts.
+        /// Number of events according to the main database.
         remembered: u64,
     },
-    /// The log has other events.
+    /// The log contains other events.
     #[error(
         "the first {size} events of the log are not those that it had signed: it is another history of the same log"
     )]
     Differs {
-        /// Leaves of the remembered checkpoint.
+        /// Leaves of the stored checkpoint.
         size: u64,
     },
     /// The log has another key.
-    #[error("the event log is signed by another key than the one that the facts remember")]
+    #[error("the event log is signed by another key than the one that the main database remembers")]
     OtherKey,
-    /// The stored value is no checkpoint.
-    #[error("the checkpoint that the facts remember cannot be read")]
+    /// The stored checkpoint cannot be parsed.
+    #[error("the checkpoint that the main database remembers cannot be read")]
     Unreadable,
 }
 
 /// A refused start, with the remedies.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{mismatch}\n  facts  {facts}\n  log    {log}\n  \
+    "{mismatch}\n  main database  {main}\n  log            {log}\n  \
      Check that these are the right places and that they are mounted. If so, there are two remedies:\n  \
      - restore both databases from one backup: `attache backup restore` (PostgreSQL: pg_restore)\n  \
      - `attache serve --new-log` begins a new epoch of the log, whose checkpoints have a new origin. {loss}"
 )]
 pub struct StartRefusal {
     mismatch: Mismatch,
-    facts: String,
+    main: String,
     log: String,
     loss: &'static str,
 }
 
 impl StartRefusal {
-    /// The refusal of the databases that the settings name.
+    /// The refusal for the configured databases.
     pub fn of(settings: &Settings, mismatch: Mismatch) -> Self {
-        let (facts, log) = places(settings);
+        let (main, log) = places(settings);
         let loss = mismatch.loss();
-        Self { mismatch, facts, log, loss }
+        Self { mismatch, main, log, loss }
     }
 }
 

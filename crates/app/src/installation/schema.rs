@@ -1,21 +1,22 @@
-//! Whether both databases have the tables that this program needs, for a start that changes none.
+//! Whether both databases have the tables that this program needs, for a start that must not change
+//! them.
 
 use statistics::log::Log;
 use store::Store;
 
-use super::are_facts_absent;
 use super::error::OpenError;
+use super::is_main_database_absent;
 use super::pair::log_pool_if_there;
 use crate::config::Settings;
 use async_recursion::async_recursion as boxed;
 
-/// Refuses databases that `attache migrate` would change. It makes no file.
+/// Refuses databases that `attache migrate` would change. Creates no file.
 #[boxed]
 pub async fn require(settings: &Settings) -> Result<(), OpenError> {
-    if are_facts_absent(settings) {
+    if is_main_database_absent(settings) {
         return Err(OpenError::Absent("the main database"));
     }
-    let store = Store::open(&settings.database, &settings.data.facts()).await?;
+    let store = Store::open(&settings.database, &settings.data.main_database()).await?;
     let checked = check(settings, &store).await;
     store.close().await;
     checked

@@ -9,7 +9,7 @@ use domain::recorder::Recorders;
 use statistics::contract::RecordScope;
 use store::{Store, StoreError};
 
-/// The events visible to a computer: those that it recorded.
+/// The events visible to a computer: the ones that it recorded.
 #[boxed]
 pub async fn scope_of_computer(store: &Store, facts: &MachineFacts) -> Result<RecordScope, StoreError> {
     Ok(RecordScope {
@@ -20,7 +20,7 @@ pub async fn scope_of_computer(store: &Store, facts: &MachineFacts) -> Result<Re
     })
 }
 
-/// The events visible to an account: those of its computers, and the service's reports about them.
+/// The events visible to an account: the events of its computers, and the service's reports about them.
 #[boxed]
 pub async fn scope_of_account(store: &Store, account: &UserAccountId) -> Result<RecordScope, StoreError> {
     let identities = store.identities_of_account(account).await?;

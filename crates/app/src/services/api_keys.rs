@@ -19,7 +19,7 @@ use async_recursion::async_recursion as boxed;
 /// Maximum number of keys in a list, revoked ones included.
 const LISTED_MAX: usize = 500;
 
-/// The time of the last use of a key is written at most this often.
+/// Minimum time between two writes of a key's last use.
 const USE_WRITTEN_EVERY: TimeDelta = TimeDelta::minutes(1);
 
 /// Creates, finds and revokes keys. Clones share the database.
@@ -65,7 +65,7 @@ pub enum CreateRefusal {
     /// The expiry is in the past.
     #[error("the key would be expired")]
     Expired,
-    /// The account has as many valid keys as it may have.
+    /// The account has reached its maximum number of valid keys.
     #[error("the account has too many keys")]
     TooMany,
     /// A key with this id exists; its secret was returned when it was created.
@@ -174,6 +174,6 @@ pub async fn first_unreadable(
 
 /// Each space once, in the order of the request.
 fn without_duplicates(spaces: Vec<SpaceId>) -> Vec<SpaceId> {
-    let mut seen = HashSet::new();
-    spaces.into_iter().filter(|space| seen.insert(*space)).collect()
+    let mut unique = HashSet::new();
+    spaces.into_iter().filter(|space| unique.insert(*space)).collect()
 }

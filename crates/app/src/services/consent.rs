@@ -23,10 +23,10 @@ use store::held::Sender;
 use super::Ports;
 use async_recursion::async_recursion as boxed;
 
-/// Maximum time that a change waits for the statistics service. A person is waiting for the response.
+/// Maximum wait of a change for the statistics service. A person is waiting for the response.
 const FORWARD_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Size of the report of a change, in bytes, as far as the budget of a sender is concerned.
+/// Size of the report of a change, in bytes, for the quota of a sender.
 const REPORT_BYTES: usize = 1024;
 
 /// Reads and sets consent levels. Clones share the database.
@@ -43,7 +43,7 @@ pub struct Consent {
     pause_max: Duration,
 }
 
-/// A level that is to be set.
+/// A level to be set.
 #[derive(Debug)]
 pub struct LevelChange {
     /// The new level.
@@ -61,7 +61,7 @@ pub struct LevelChange {
 pub struct EffectiveLevel {
     /// The level; `off` while recording is paused.
     pub level: ConsentLevel,
-    /// End of the pause that lasts.
+    /// End of the current pause.
     pub paused_until: Option<Timestamp>,
 }
 
@@ -76,12 +76,12 @@ pub struct Changed {
     pub is_forwarded: bool,
 }
 
-/// What became of edits.
+/// The result of edits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Edited {
-    /// They are in force.
+    /// The edits are in force.
     Written(Written),
-    /// A record is not as its edit expects it. Nothing was written.
+    /// A record differs from the state that its edit expects. No record was changed.
     Stale,
 }
 
@@ -112,13 +112,13 @@ pub enum ConsentRefusal {
         /// `consent.pause_max`.
         longest: Duration,
     },
-    /// The pause was begun by another party, and ends early by a person alone.
+    /// Another party started the pause; only a person may end it early.
     #[error("a person alone may end this pause early")]
     PauseOfAnother,
-    /// The sender has used up its budget.
+    /// The sender's quota is spent.
     #[error("the budget of the sender is used up")]
     BudgetSpent {
-        /// Time until the budget is renewed.
+        /// Time until the quota resets.
         retry_after: Duration,
     },
     /// The store or an actor failed.
@@ -155,7 +155,7 @@ impl Consent {
         self.default_level
     }
 
-    /// The level of a computer for a lane, as the computer itself may see it. `named` is the computer that it asks for.
+    /// The level of a computer for a lane, as the computer may see it. `named` is the computer in the request.
     pub fn seen_by_computer(
         &self,
         facts: &MachineFacts,
@@ -181,7 +181,7 @@ impl Consent {
         Ok(self.reported(&facts.consent, &facts, lane))
     }
 
-    /// The pauses of an account that last.
+    /// The current pauses of an account.
     #[boxed]
     pub async fn pauses(&self, account: Option<&UserAccountId>) -> Result<AccountPauses, ConsentRefusal> {
         let Some(account) = account else { return Ok(AccountPauses::default()) };
@@ -214,7 +214,7 @@ impl Consent {
         self.pause(scope, author, agent, length).await
     }
 
-    /// Ends the pause of a computer early on its own behalf, if it began it.
+    /// Ends the pause of a computer early on its own behalf, if the computer started it.
     #[boxed]
     pub async fn continue_by_computer(
         &self,
@@ -254,9 +254,9 @@ impl Consent {
         let base_url = self.base_url.clone();
         let work = async move {
             let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::Off, set_by: by };
-            let letter =
+            let mail =
                 |other: &OthersLevel| queued(level_mail(other, &rule, Some(wanted.until), now, &base_url), &rng, now);
-            let author = LevelAuthor { agent, reason: None, notice: (by != Author::Person).then_some(&letter) };
+            let author = LevelAuthor { agent, reason: None, notice: (by != Author::Person).then_some(&mail) };
             store.recording_pause(&scope, wanted, &author, now, &rng).await
         };
         let PauseChange { until, identities, .. } = actors::detached(work).await.map_err(InfraError::from)??;
@@ -294,7 +294,7 @@ impl Consent {
         Ok(self.ports.store.consent_of_account(&account).await?)
     }
 
-    /// Sets a level on behalf of a computer, for itself. A computer without an account pays for the report with its budget.
+    /// Sets a level on behalf of a computer, for itself. The quota of a computer without an account is charged for the report.
     #[boxed]
     pub async fn set_by_computer(
         &self,
@@ -326,7 +326,7 @@ impl Consent {
         self.change(whose, machine, author, change).await
     }
 
-    /// Writes a rule and reports the changes. The records stay, even if the report is delayed.
+    /// Writes a rule and reports the changes. The records stay even if the report is delayed.
     async fn write(
         &self,
         whose: Whose,
@@ -337,9 +337,9 @@ impl Consent {
         let Ports { store, clock, rng } = self.ports.clone();
         let (now, base_url) = (clock.now(), self.base_url.clone());
         let work = async move {
-            let letter = |other: &OthersLevel| queued(level_mail(other, &rule, None, now, &base_url), &rng, now);
+            let mail = |other: &OthersLevel| queued(level_mail(other, &rule, None, now, &base_url), &rng, now);
             let is_own = rule.set_by == Author::Person;
-            let author = LevelAuthor { agent, reason: reason.as_deref(), notice: (!is_own).then_some(&letter) };
+            let author = LevelAuthor { agent, reason: reason.as_deref(), notice: (!is_own).then_some(&mail) };
             match whose {
                 Whose::Identity(identity) => store.consent_set_by(&[identity], &rule, &author, now, &rng).await,
                 Whose::Account(account) => store.consent_set_baseline(&account, &rule, &author, now, &rng).await,
@@ -349,8 +349,8 @@ impl Consent {
         Ok(self.reported_soon(changed.len(), changed).await)
     }
 
-    /// Changes records of the person together, each only if it is as its edit expects it, and reports the changes. The identities and
-    /// computers of the edits belong to the account of `author`.
+    /// Changes records of the person together, each only if it is in the state that its edit expects, and reports the changes. The
+    /// identities and computers of the edits belong to the account of `author`.
     #[boxed]
     pub async fn edit(&self, edits: Vec<ConsentEdit>, author: Author) -> Result<Edited, InfraError> {
         let Ports { store, clock, rng } = self.ports.clone();
@@ -393,26 +393,26 @@ impl Consent {
         Ok(Changed { level: in_force.unwrap_or(level), written: records, is_forwarded })
     }
 
-    /// The level in force for a computer, which may be lower than the one that was just set. `None` for a baseline: no computer
-    /// lowers that.
+    /// The level in force for a computer, which may be lower than the level that was just set. `None` for a baseline, which no
+    /// computer lowers.
     async fn in_force(
         &self,
         machine: Option<MachineUuid>,
         lane: Option<Lane>,
     ) -> Result<Option<ConsentLevel>, ConsentRefusal> {
         let Some(machine) = machine else { return Ok(None) };
-        let known = self.ports.store.machine_facts(machine).await?;
+        let row = self.ports.store.machine_facts(machine).await?;
         let now = self.ports.clock.now();
-        Ok(known.and_then(|known| {
-            if known.facts.pauses.until(now).is_some() {
+        Ok(row.and_then(|row| {
+            if row.facts.pauses.until(now).is_some() {
                 return Some(ConsentLevel::Off);
             }
-            let own = rules_of_outsider(&known.facts);
-            effective_level(own.as_ref().unwrap_or(&known.facts.consent), Some(machine), lane)
+            let own = rules_of_outsider(&row.facts);
+            effective_level(own.as_ref().unwrap_or(&row.facts.consent), Some(machine), lane)
         }))
     }
 
-    /// The report of a change is stored permanently. For a computer without an account it counts against the budget like an event.
+    /// Charges a report, which is stored permanently, to the quota of a computer without an account, like an event.
     async fn charge(&self, facts: &MachineFacts) -> Result<(), ConsentRefusal> {
         if facts.account.is_some() {
             return Ok(());
@@ -437,8 +437,8 @@ impl Consent {
         account: Option<&UserAccountId>,
         machine: MachineUuid,
     ) -> Result<MachineFacts, ConsentRefusal> {
-        let known = self.ports.store.machine_facts(machine).await?.map(|known| known.facts);
-        let owned = known.filter(|facts| facts.account.is_some() && facts.account.as_ref() == account);
+        let facts = self.ports.store.machine_facts(machine).await?.map(|row| row.facts);
+        let owned = facts.filter(|facts| facts.account.is_some() && facts.account.as_ref() == account);
         owned.ok_or(ConsentRefusal::NotOwned)
     }
 
@@ -453,7 +453,6 @@ impl Consent {
 /// The identities that a level is written for.
 #[derive(Debug)]
 enum Whose {
-    /// One identity.
     Identity(UserCuid),
     /// All identities that are linked to the account.
     Account(UserAccountId),
@@ -466,7 +465,7 @@ fn rules_of_outsider(facts: &MachineFacts) -> Option<Vec<ConsentRule>> {
     facts.is_outsider().then(own)
 }
 
-/// The letter about a level, or about a pause with its end, that another party than the person set.
+/// The mail about a level, or about a pause with its end, that another party than the person set.
 fn level_mail(
     other: &OthersLevel,
     rule: &ConsentRule,

@@ -1,4 +1,4 @@
-//! Everything that an account has, as lines of JSON (`docs/decisions/0017-retention-and-erasure.md`). Secrets are in none of them.
+//! The export of an account as lines of JSON, without secrets (`docs/decisions/0017-retention-and-erasure.md`).
 
 use actors::InfraError;
 use actors::upstream::Upstream;
@@ -20,13 +20,11 @@ use super::Ports;
 use super::activity::scope_of_account;
 use super::usage::recorders_of;
 
-/// Memories that are read at a time.
 const MEMORIES: usize = 20;
-/// Events that are read at a time.
 const EVENTS: u16 = 200;
-/// Rows of a kind that an account has few of.
+/// Maximum number of rows of each other kind.
 const ROWS_MAX: usize = 10_000;
-/// Characters of a memory: all of them.
+/// Maximum length of a memory in characters: unlimited.
 const CONTENT_WHOLE: u32 = i32::MAX.unsigned_abs();
 
 /// Exports accounts. Clones share the database.
@@ -36,7 +34,7 @@ pub struct AccountExport {
     upstream: Upstream,
 }
 
-/// An export that was cut off.
+/// Why an export was interrupted.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The store failed.
@@ -53,7 +51,6 @@ pub enum ExportError {
     SignedOut,
 }
 
-/// The part that is read next.
 #[derive(Debug)]
 enum Part {
     Account,
@@ -62,7 +59,7 @@ enum Part {
     End,
 }
 
-/// The part of a page of activity that the export reads.
+/// The members of a page of activity that the export uses.
 #[derive(Deserialize)]
 struct Page {
     events: Vec<Value>,
@@ -75,8 +72,8 @@ impl AccountExport {
         Self { ports, upstream }
     }
 
-    /// The lines, in parts of bounded size: account, computers, agents, levels, keys, webhooks, feed, sessions, spaces, usage, memories, events. Each is
-    /// an object with a member `kind`. After an error the stream ends.
+    /// The lines, in parts of bounded size: account, computers, agents, levels, keys, webhooks, feed, sessions, spaces, usage, memories,
+    /// events. Each is an object with a member `kind`. After an error the stream ends.
     pub fn lines(
         self,
         account: UserAccountId,
@@ -113,15 +110,15 @@ impl AccountExport {
         let Ports { store, clock, .. } = &self.ports;
         let now = clock.now();
         let mut all = Vec::new();
-        if let Some(found) = store.account_by_id(account).await? {
+        if let Some(row) = store.account_by_id(account).await? {
             all.push(json!({
                 "kind": "account",
-                "id": found.id,
-                "email": found.owner.map(|(_, email)| email.as_str().to_owned()),
-                "name": found.name,
-                "plan": found.plan.as_str(),
-                "balance_cents": found.balance_cents,
-                "created_at": date_time(found.created_at),
+                "id": row.id,
+                "email": row.owner.map(|(_, email)| email.as_str().to_owned()),
+                "name": row.name,
+                "plan": row.plan.as_str(),
+                "balance_cents": row.balance_cents,
+                "created_at": date_time(row.created_at),
                 "exported_at": date_time(now),
             }));
         }

@@ -42,7 +42,7 @@ impl FeedSettings {
             (is_time, "kept", "must be longer than 0s, and at most 365 days"),
             ((1..=ENTRIES_KEPT_MAX).contains(&self.entries), "entries", "must be from 1 to 1000"),
         ];
-        rules.into_iter().filter(|(kept, _, _)| !kept).map(|(_, field, rule)| (field, rule)).collect()
+        rules.into_iter().filter(|(is_valid, _, _)| !is_valid).map(|(_, field, rule)| (field, rule)).collect()
     }
 }
 
@@ -59,13 +59,13 @@ pub enum FeedRefusal {
     /// Feeds are off (`feeds.enabled`).
     #[error("feeds are off")]
     Off,
-    /// No kind is named.
+    /// The list of kinds is empty.
     #[error("no kind is named")]
     NoKinds,
-    /// The account has a feed.
+    /// The account already has a feed.
     #[error("the account has a feed already")]
     AlreadyThere,
-    /// There is no such feed.
+    /// The feed does not exist.
     #[error("there is no such feed")]
     NotFound,
     /// The store failed.

@@ -1,4 +1,4 @@
-//! Use cases of the knowledge API, for API keys and for people on their pages alike (`docs/protocol/knowledge.md`).
+//! Use cases of the knowledge API, for API keys and for people on their pages (`docs/protocol/knowledge.md`).
 //!
 //! Every operation takes a [`KnowledgeAccess`]: the account, the spaces, and the credential that requests it.
 

@@ -15,7 +15,7 @@ use async_recursion::async_recursion as boxed;
 /// Maximum number of sessions in a list.
 const LISTED_MAX: usize = 100;
 
-/// A session whose expiry was extended less than this long ago is not written again.
+/// Minimum time between two extensions of a session's expiry.
 const EXTEND_AFTER: Duration = Duration::from_hours(1);
 
 /// Finds, lists and ends sessions. Clones share the database.

@@ -19,14 +19,14 @@ use super::Ports;
 use crate::config::{AccountSettings, PlanSettings, Urls};
 use async_recursion::async_recursion as boxed;
 
-/// The party whose usage is counted.
+/// The party that usage is counted for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UsageOwner {
     /// All computers that are or were attached to an account.
     Account(UserAccountId),
-    /// One computer whose identity is linked to no account. It has the plan FREE, and only its own events count.
+    /// One computer with an identity that is linked to no account. It has the plan FREE, and only its own events count.
     Computer(Recorder),
-    /// A computer whose identity belongs to an account that it is not attached to. None of its events is recorded, and the usage of that
+    /// A computer with an identity of an account that it is not attached to. None of its events is recorded, and the usage of that
     /// account is private: the bar shows an unused plan FREE.
     Outsider,
 }
@@ -59,26 +59,25 @@ impl UsageBars {
         &self.account
     }
 
-    /// The bar of an account or a computer, including events that were acknowledged a moment ago. `None` if there is no such account or
-    /// identity.
+    /// The bar of an account or a computer, including just acknowledged events. `None` if there is no such account or identity.
     #[boxed]
     pub async fn bar(&self, owner: &UsageOwner) -> Result<Option<UsageBar>, InfraError> {
         Ok(self.numbers(owner).await?.map(|numbers| numbers.bar))
     }
 
-    /// The same with the counts behind the shares.
+    /// Like [`bar`](Self::bar), with the counts behind the shares.
     #[boxed]
     pub async fn numbers(&self, owner: &UsageOwner) -> Result<Option<UsageNumbers>, InfraError> {
         let Ports { store, clock, .. } = &self.ports;
         let now = clock.now();
         let (plan, balance_cents, since, computers) = match owner {
             UsageOwner::Account(account) => {
-                let Some(found) = store.account_by_id(account).await? else { return Ok(None) };
-                (found.plan, found.balance_cents, found.created_at, recorders_of(store, account).await?)
+                let Some(row) = store.account_by_id(account).await? else { return Ok(None) };
+                (row.plan, row.balance_cents, row.created_at, recorders_of(store, account).await?)
             }
             UsageOwner::Computer(recorder) => {
-                let Some(found) = store.identity(&recorder.identity).await? else { return Ok(None) };
-                (Plan::Free, 0, found.created_at, vec![recorder.clone()])
+                let Some(row) = store.identity(&recorder.identity).await? else { return Ok(None) };
+                (Plan::Free, 0, row.created_at, vec![recorder.clone()])
             }
             UsageOwner::Outsider => (Plan::Free, 0, now, Vec::new()),
         };
@@ -136,7 +135,7 @@ impl UsageBars {
     }
 }
 
-/// Maximum number of computers times days of a history; older days are absent beyond it.
+/// Maximum number of computers times days in a history; older days are left out.
 const HISTORY_ROWS_MAX: usize = 20_000;
 
 /// A usage bar with its counts.
@@ -150,7 +149,7 @@ pub struct UsageNumbers {
     pub allowance: Allowance,
 }
 
-/// The computers whose events count for an account.
+/// The recorders of the events that count for an account.
 pub(super) async fn recorders_of(store: &Store, account: &UserAccountId) -> Result<Vec<Recorder>, StoreError> {
     Ok(store.recorders_of_account(account).await?.computers)
 }

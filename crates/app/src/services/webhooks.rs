@@ -16,7 +16,6 @@ use super::Ports;
 use super::confirmation::RecentlySignedIn;
 use async_recursion::async_recursion as boxed;
 
-/// Deliveries in a list.
 const DELIVERIES_MAX: usize = 50;
 
 /// Creates, changes and tests endpoints. Clones share the database.
@@ -30,13 +29,13 @@ pub struct Webhooks {
 /// The properties of an endpoint that its owner chooses.
 #[derive(Debug)]
 pub struct NewEndpoint {
-    /// Where notifications are sent to.
+    /// URL that notifications are sent to.
     pub url: WebUrl,
     /// The owner's words about it.
     pub description: EndpointDescription,
-    /// The kinds of notification that it gets.
+    /// The selected kinds of notification.
     pub kinds: Vec<NotificationKind>,
-    /// Whether it gets any.
+    /// Whether it gets notifications.
     pub enabled: bool,
 }
 
@@ -65,13 +64,13 @@ pub enum WebhookRefusal {
     /// No kind is named.
     #[error("no kind is named")]
     NoKinds,
-    /// The account has as many endpoints as it may have.
+    /// The account has reached its maximum number of endpoints.
     #[error("the account has too many endpoints")]
     TooMany,
     /// The account has no such endpoint.
     #[error("the account has no such endpoint")]
     NotFound,
-    /// A disabled endpoint, or one with too much that waits, is not tested.
+    /// The endpoint is disabled, or too many deliveries wait for it.
     #[error("the endpoint is disabled, or too much waits for it")]
     NotTestable,
     /// The store failed.
@@ -201,8 +200,8 @@ impl Webhooks {
         self.on()?;
         let Ports { store, clock, rng } = &self.ports;
         let secret = SigningSecret::mint(rng);
-        let kept = delta(self.settings.old_secret_kept);
-        let until: Timestamp = clock.now() + kept;
+        let overlap = delta(self.settings.old_secret_kept);
+        let until: Timestamp = clock.now() + overlap;
         let (store, owner, new) = (store.clone(), account.clone(), secret.clone());
         let work = async move { store.webhook_rotate(id, &owner, &new, until).await };
         if !actors::detached(work).await?? {

@@ -1,7 +1,7 @@
-//! Histograms that count in fixed buckets.
+//! Histograms with fixed buckets.
 //!
-//! Recording a value increments two counters and adds to a sum. It allocates nothing, and the memory of a histogram does not depend on how
-//! many values were recorded or when they were last read.
+//! Recording a value increments two counters and adds to a sum, without an allocation. The memory of a histogram does not depend on the
+//! number of recorded values or the time of the last scrape.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ pub(super) struct Histograms(Mutex<BTreeMap<(String, String), Arc<Buckets>>>);
 /// Values of one histogram.
 #[derive(Debug, Default)]
 struct Buckets {
-    /// Values up to each bound and above the bound before it; the last one counts those above all bounds.
+    /// Number of values between the previous bound and this one; the last counter is for values above all bounds.
     counts: [AtomicU64; BOUNDS.len() + 1],
     /// The bits of an `f64`.
     sum: AtomicU64,
@@ -31,13 +31,13 @@ impl HistogramFn for Buckets {
         let bucket = BOUNDS.iter().position(|bound| value <= *bound).unwrap_or(BOUNDS.len());
         self.counts[bucket].fetch_add(1, Ordering::Relaxed);
         let add = |sum| Some((f64::from_bits(sum) + value).to_bits());
-        // The closure always gives a value, so this always succeeds.
+        // The closure always returns a value, so this does not fail.
         let _ = self.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 }
 
 impl Histograms {
-    /// The histogram with this key; made when there is none.
+    /// The histogram with this key; created if it does not exist.
     pub(super) fn register(&self, key: &Key) -> Histogram {
         let mut labels = String::new();
         for label in key.labels() {
@@ -49,7 +49,7 @@ impl Histograms {
         Histogram::from_arc(Arc::clone(all.entry((key.name().to_owned(), labels)).or_default()))
     }
 
-    /// Appends all of them in the text format of Prometheus.
+    /// Appends all histograms in the text format of Prometheus.
     pub(super) fn render(&self, text: &mut String) {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut last = "";

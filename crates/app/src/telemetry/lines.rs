@@ -1,8 +1,8 @@
 //! The form of log lines, and the request that a line belongs to.
 //!
-//! A request is not a span of `tracing`, although its lines look as if it were one: a span formats its fields when it begins and is looked up
-//! whenever its future is polled, while few requests log anything. The fields of the request are stored beside the future instead, and formatted
-//! when there is a line.
+//! A request is not a span of `tracing`, although its lines look like it: a span formats its fields when it is created and is looked up
+//! whenever its future is polled, while few requests log anything. Instead, the fields of the request are stored with the future, and
+//! formatted when a line is logged.
 
 use std::fmt;
 use std::future::Future;
@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::RouteCounts;
 
-/// The route of a request that no route takes.
+/// The route label of requests without a matching route.
 pub const UNMATCHED: &str = "unmatched";
 
 /// The fields of a request in log lines.
@@ -47,10 +47,10 @@ pub struct RequestId {
 }
 
 impl RequestId {
-    /// Longest id that is taken from a client.
+    /// Maximum length of an id from a client.
     pub const BYTES_MAX: usize = 64;
 
-    /// An id that a client sent, unless it is too long or no plain word.
+    /// The id that a client sent; `None` if it is too long or contains other characters.
     pub fn sent(id: &[u8]) -> Option<Self> {
         let is_plain = id.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-');
         let mut bytes = [0; Self::BYTES_MAX];
@@ -80,7 +80,7 @@ tokio::task_local! {
     static REQUEST: RequestLine;
 }
 
-/// Log lines of `work` belong to this request; those of tasks that it spawns do not.
+/// Assigns log lines of `work` to this request, except lines of tasks that it spawns.
 pub async fn within<F: Future>(request: RequestLine, work: F) -> F::Output {
     REQUEST.scope(request, work).await
 }
@@ -91,8 +91,8 @@ pub fn with_request(look: impl FnOnce(&RequestLine)) {
     let _ = REQUEST.try_with(look);
 }
 
-/// Attaches the request of a task to every span that begins in it. Actors and detached work run in other tasks, in such a span: their
-/// lines show the request that caused them.
+/// Attaches the request of a task to every span that starts in it. Actors and detached work run in other tasks, in such a span: their lines
+/// show the request that caused them.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestSpans;
 
@@ -106,7 +106,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for RequestSpans {
     }
 }
 
-/// The request that a line belongs to: that of the task, or that of the nearest span which began in a request.
+/// The request of a line: the task's request, or the request of the nearest span that has one.
 fn request_of<S, N>(ctx: &FmtContext<'_, S, N>) -> Option<RequestLine>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -129,7 +129,7 @@ impl RequestLine {
 /// Log lines as text, for people.
 #[derive(Debug)]
 pub struct TextLines {
-    /// The format of the rest of the line.
+    /// The format of everything after the request fields.
     rest: Format<Full, ()>,
 }
 
@@ -166,7 +166,7 @@ where
     }
 }
 
-/// How `tracing_subscriber` paints its lines.
+/// The colours that `tracing_subscriber` uses.
 #[derive(Debug, Clone, Copy)]
 struct Style {
     is_coloured: bool,
@@ -198,7 +198,7 @@ impl Style {
     }
 }
 
-/// Lines of one JSON object each.
+/// Log lines as one JSON object each.
 #[derive(Debug)]
 pub struct JsonLines {
     line: Format<Json>,
@@ -231,7 +231,7 @@ where
             (Some(request), Some(members)) if ctx.lookup_current().is_none() => {
                 writeln!(writer, r#"{members},"span":{request},"spans":[{request}]}}"#)
             }
-            // Spans of libraries have that place, if the filter enables them.
+            // Spans of libraries occupy that member, if the filter enables them.
             (Some(request), Some(members)) => writeln!(writer, r#"{members},"request":{request}}}"#),
             _ => writer.write_str(&line),
         }
@@ -296,36 +296,36 @@ mod tests {
     #[test]
     fn lines_for_people_show_their_request_as_a_span_would() {
         for colours in [false, true] {
-            let (ours, theirs) = (Written::default(), Written::default());
-            let (sink, other) = (ours.clone(), theirs.clone());
+            let (actual, expected) = (Written::default(), Written::default());
+            let (sink, other) = (actual.clone(), expected.clone());
             let lines = tracing_subscriber::fmt().with_ansi(colours).with_writer(move || sink.clone());
             tracing::subscriber::with_default(lines.event_format(TextLines::default()).finish(), || in_request(log));
             let lines = tracing_subscriber::fmt().with_ansi(colours).with_writer(move || other.clone());
             tracing::subscriber::with_default(lines.finish(), || in_span(log));
-            assert!(ours.text().contains("id-1") && ours.text().ends_with('\n'), "{}", ours.text());
-            assert_eq!(ours.text(), theirs.text());
+            assert!(actual.text().contains("id-1") && actual.text().ends_with('\n'), "{}", actual.text());
+            assert_eq!(actual.text(), expected.text());
         }
     }
 
     fn json_lines(work: impl FnOnce()) -> Value {
-        let ours = Written::default();
-        let sink = ours.clone();
+        let written = Written::default();
+        let sink = written.clone();
         let lines = tracing_subscriber::fmt().fmt_fields(JsonFields::new()).event_format(JsonLines::default());
         tracing::subscriber::with_default(lines.with_writer(move || sink.clone()).finish(), work);
-        serde_json::from_str(&ours.text()).unwrap()
+        serde_json::from_str(&written.text()).unwrap()
     }
 
     #[test]
     fn lines_for_machines_show_their_request_as_a_span_would() {
-        let theirs = Written::default();
-        let sink = theirs.clone();
+        let expected = Written::default();
+        let sink = expected.clone();
         let lines = tracing_subscriber::fmt().json().flatten_event(true).with_writer(move || sink.clone());
         tracing::subscriber::with_default(lines.finish(), || in_span(log));
-        let theirs: Value = serde_json::from_str(&theirs.text()).unwrap();
-        assert_eq!(json_lines(|| in_request(log)), theirs);
-        assert_eq!(theirs["span"]["request.id"], "id-1");
+        let expected: Value = serde_json::from_str(&expected.text()).unwrap();
+        assert_eq!(json_lines(|| in_request(log)), expected);
+        assert_eq!(expected["span"]["request.id"], "id-1");
         let beside_a_span = json_lines(|| in_request(|| tracing::info_span!("other").in_scope(log)));
-        assert_eq!(beside_a_span["request"], theirs["span"]);
+        assert_eq!(beside_a_span["request"], expected["span"]);
         assert_eq!(beside_a_span["span"]["name"], "other");
     }
 

@@ -7,7 +7,7 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, Prometheu
 
 use super::histogram::Histograms;
 
-/// Counters and gauges are those of the library. Its histograms keep every value until the next scrape, so the server has its own.
+/// Counters and gauges come from the library. Its histograms keep every value until the next scrape, so the server replaces them.
 struct Recorder {
     prometheus: PrometheusRecorder,
     histograms: Arc<Histograms>,
@@ -21,7 +21,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Installs the recorder of the process; `None` when it has another one already.
+    /// Installs the recorder of the process; `None` if another one is installed.
     pub(super) fn install() -> Option<Self> {
         let prometheus = PrometheusBuilder::new().build_recorder();
         let metrics = Self { prometheus: prometheus.handle(), histograms: Arc::default() };

@@ -7,14 +7,14 @@ use axum::http::{Method, StatusCode};
 use dashmap::DashMap;
 use metrics::{Counter, Histogram};
 
-/// The metrics of answered requests. Their handles are kept for each route, method and status, so that counting a request allocates
-/// nothing. Routes are those of the route table and "unmatched", so there are few.
+/// The metrics of answered requests. Their handles are cached for each route, method and status, so that counting a request
+/// allocates nothing. The number of routes is small: the route table and "unmatched".
 #[derive(Debug, Default)]
 pub struct Requests {
     routes: DashMap<Box<str>, Arc<RouteCounts>>,
 }
 
-/// Methods and statuses of one route whose handles are kept; further ones are looked up by their labels each time.
+/// Maximum number of cached combinations of method and status per route; others are looked up by their labels each time.
 const KEPT_MAX: usize = 24;
 
 /// The metrics of one route.
@@ -36,8 +36,8 @@ struct Answered {
 impl Requests {
     /// The metrics of a route. Metric handles are taken here: install the metrics recorder first.
     pub fn of(&self, route: &str) -> Arc<RouteCounts> {
-        if let Some(known) = self.routes.get(route) {
-            return Arc::clone(&known);
+        if let Some(counts) = self.routes.get(route) {
+            return Arc::clone(&counts);
         }
         Arc::clone(&self.routes.entry(route.into()).or_insert_with(|| Arc::new(RouteCounts::new(route))))
     }
@@ -74,7 +74,6 @@ impl RouteCounts {
     }
 }
 
-/// The label of a method.
 fn word(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -107,12 +106,12 @@ mod tests {
             }
         };
         answer();
-        let before = resident();
+        let baseline = resident();
         for _ in 0..500_000 {
             answer();
         }
-        let grown = resident().saturating_sub(before);
-        // One value of 24 bytes for each request would be 24 MB.
+        let grown = resident().saturating_sub(baseline);
+        // Storing a value of 24 bytes for each request would take 24 MB.
         assert!(grown < 6_000_000, "{grown} bytes");
         let text = telemetry::metrics_text();
         for line in [

@@ -13,21 +13,21 @@ use crate::{Digest, Timestamp};
 /// A change of a consent level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsentChange {
-    /// The identity whose level changed.
+    /// The identity with the changed level.
     pub identity: UserCuid,
     /// The account that the identity is linked to.
     pub account: Option<UserAccountId>,
-    /// The new record; if `inherited`, the level that the scope has without a record of its own.
+    /// The new record; if `inherited`, the level of the scope without a separate record.
     pub rule: ConsentRule,
     /// Whether the record was removed: the scope follows the more general records again.
     pub inherited: bool,
     /// The previous level of the same author for the same scope.
     pub previous: Option<ConsentLevel>,
-    /// The agent that is the author, if one is.
+    /// The agent, if the author is one.
     pub agent: Option<RegistrationId>,
     /// The reason that the author gave.
     pub reason: Option<String>,
-    /// Set if recording was paused or continued: `rule` is then the level in force, and no record changed.
+    /// Set if recording was paused or resumed: `rule` is then the level in force, and no record changed.
     pub pause: Option<PauseReport>,
 }
 

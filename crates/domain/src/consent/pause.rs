@@ -1,37 +1,37 @@
-//! Pauses of recording: while one lasts, the effective level is [`Off`](super::ConsentLevel::Off). It ends by itself, and no recorded level
-//! changes (`docs/decisions/0014-consent.md`).
+//! Pauses of recording: during a pause the effective level is [`Off`](super::ConsentLevel::Off). A pause ends at its time, and no recorded
+//! level changes (`docs/decisions/0014-consent.md`).
 
 use super::Author;
 use crate::Timestamp;
 
-/// The ends of the latest pauses that concern a computer. They may be over.
+/// The ends of the latest pauses that concern a computer; they may be in the past.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pauses {
-    /// Of its account.
+    /// End of the account's pause.
     pub account: Option<Timestamp>,
-    /// Of the computer itself.
+    /// End of the computer's pause.
     pub machine: Option<Timestamp>,
 }
 
 impl Pauses {
-    /// The end of the pause that lasts at `now`; `None` if recording is not paused.
+    /// The end of the pause at `now`; `None` if recording is not paused.
     pub fn until(self, now: Timestamp) -> Option<Timestamp> {
         [self.account, self.machine].into_iter().flatten().filter(|until| *until > now).max()
     }
 }
 
-/// A pause that lasts, with its author.
+/// A current pause with its author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// Its end.
+    /// Time at which it ends.
     pub until: Timestamp,
-    /// The party that began it.
+    /// The party that started it.
     pub by: Author,
 }
 
 impl Pause {
-    /// The pause in force after `wanted` was asked for while `self` lasts. A person decides; an agent or a computer may lengthen a pause, and
-    /// does not become its author.
+    /// The pause in force after a request for `wanted` during `self`. A person replaces the pause; an agent or a computer can only lengthen
+    /// it, and does not become its author.
     #[must_use]
     pub fn changed_to(self, wanted: Self) -> Self {
         match wanted.by {
@@ -40,7 +40,8 @@ impl Pause {
         }
     }
 
-    /// Whether this party may end the pause early, which raises the effective level: a person may, a computer the pause that it began.
+    /// Whether this party may end the pause early, which raises the effective level: a person always may, a computer only if it started the
+    /// pause.
     pub fn may_be_ended_by(self, author: Author) -> bool {
         author == Author::Person || (author == Author::Computer && self.by == Author::Computer)
     }
@@ -49,9 +50,9 @@ impl Pause {
 /// The part of a pause that an event reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseReport {
-    /// It began, or its end changed.
+    /// It started, or its end changed.
     Until(Timestamp),
-    /// It was ended early. The end of its time is reported by its beginning.
+    /// It was ended early. A pause that ends at its time needs no report, since its start reported the end.
     Ended,
 }
 

@@ -157,16 +157,16 @@ fn list(name: &str, given: Vec<String>, chars_max: usize, issues: &mut Vec<Filte
         issues.push(FilterIssue { path: name.to_owned(), message });
         return Vec::new();
     }
-    let mut seen = HashSet::new();
-    let mut kept = Vec::new();
+    let mut unique = HashSet::new();
+    let mut items = Vec::new();
     for (index, text) in given.into_iter().enumerate() {
         if let Some(text) = element(format!("{name}[{index}]"), &text, chars_max, issues)
-            && seen.insert(text.clone())
+            && unique.insert(text.clone())
         {
-            kept.push(text);
+            items.push(text);
         }
     }
-    kept
+    items
 }
 
 fn element(path: String, text: &str, chars_max: usize, issues: &mut Vec<FilterIssue>) -> Option<String> {

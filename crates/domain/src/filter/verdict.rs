@@ -14,7 +14,7 @@ pub enum VerdictBy {
     Llm,
     /// The include and exclude lists.
     Rules,
-    /// No decision: the filter is inactive, or the language model gave no usable answer.
+    /// No decision: the filter is inactive, or the response of the language model was not usable.
     Unfiltered,
 }
 

@@ -43,8 +43,8 @@ impl Rules {
         // Title and text are matched separately, so that no phrase spans both.
         let texts = [fold(title), fold(text)];
         let find = |phrases: &[Phrase]| {
-            let found = phrases.iter().find(|phrase| texts.iter().any(|text| contains(text, &phrase.folded)));
-            found.map(|phrase| phrase.written.clone())
+            let matching = phrases.iter().find(|phrase| texts.iter().any(|text| contains(text, &phrase.folded)));
+            matching.map(|phrase| phrase.written.clone())
         };
         let (keep, reason) = match (find(&self.exclude), find(&self.include)) {
             (Some(unwanted), _) => (false, format!("contains the excluded \"{unwanted}\"")),
@@ -69,7 +69,6 @@ fn fold(text: &str) -> String {
     folded
 }
 
-/// Whether `text` contains `phrase` between word boundaries.
 fn contains(text: &str, phrase: &str) -> bool {
     if phrase.is_empty() {
         return false;

@@ -1,4 +1,4 @@
-//! Whether the body of a held event may be stored. Content without consent is not stored, whichever the hold reason.
+//! Whether the body of a held event may be stored. Content without consent is never stored, for any hold reason.
 
 use crate::consent::{ConsentLevel, ConsentRule, explicit_level};
 use crate::envelope::{Lane, Sealed, Unreadable};

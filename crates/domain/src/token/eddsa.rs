@@ -1,5 +1,5 @@
-//! Ed25519 for `jsonwebtoken`, the one algorithm of identity assertions. The library's own provider has all algorithms of JWTs, and a
-//! build would compile RSA, two curves and a second version of most crates below them for it.
+//! Ed25519 for `jsonwebtoken`, the only algorithm of identity assertions. The library's provider contains all algorithms of JWTs, and
+//! a build would compile RSA, two curves and a second version of most crates below them.
 
 use ed25519_dalek::{Signature, Signer as _, SigningKey, Verifier as _, VerifyingKey};
 use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
@@ -10,19 +10,19 @@ use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: |algorithm, key| signer(*algorithm, key),
     verifier_factory: |algorithm, key| verifier(*algorithm, key),
-    // Keys in the form of JWKs are written by `AssertionKeys` itself.
+    // `AssertionKeys` writes the JWKs.
     key_utils: KeyUtils::new_unimplemented(),
 };
 
-/// Makes this the provider of the process. Every signature and verification below needs it.
+/// Installs this provider for the process. Signing and verification require it.
 pub fn install() {
-    // Fails if a provider is installed already, and only this function installs one.
+    // Fails if a provider is already installed, and only this function installs one.
     let _ = PROVIDER.install_default();
 }
 
-/// A key that signs, of a seed.
+/// A signing key from a seed.
 pub fn encoding_key(seed: &[u8; 32]) -> EncodingKey {
-    // The library only keeps the bytes for the provider.
+    // The library only passes the bytes to the provider.
     EncodingKey::from_ed_der(seed)
 }
 

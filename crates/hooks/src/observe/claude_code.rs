@@ -27,7 +27,7 @@ pub fn activity(hook: &str, members: &Map<String, Value>) -> Option<HookActivity
         "Notification" if text(members, &["notification_type"]).is_some_and(|kind| kind.contains("permission")) => {
             HookActivity::PermissionRequested
         }
-        // A message is reported while it is displayed, and a batch after its calls.
+        // A message is reported repeatedly while it is displayed, and a batch after its calls.
         "MessageDisplay" | "PostToolBatch" | "Notification" => return None,
         _ => HookActivity::Other,
     })
@@ -35,10 +35,10 @@ pub fn activity(hook: &str, members: &Map<String, Value>) -> Option<HookActivity
 
 /// Reads a payload.
 pub fn observe<'p>(hook: &'p str, members: &'p Map<String, Value>) -> Option<HookObservation<'p>> {
-    let mut seen = activity(hook, members).map(|activity| HookObservation::common(hook, activity, members))?;
+    let mut observation = activity(hook, members).map(|activity| HookObservation::common(hook, activity, members))?;
     if hook == "StopFailure" {
-        // A name such as `rate_limit`; the words are in other members.
-        seen.labels.extend(label_of(members, &["error"]).map(|kind| ("error_kind", Cow::Borrowed(kind))));
+        // A name such as `rate_limit`; the message is in other members.
+        observation.labels.extend(label_of(members, &["error"]).map(|kind| ("error_kind", Cow::Borrowed(kind))));
     }
-    Some(seen)
+    Some(observation)
 }

@@ -1,4 +1,4 @@
-//! Hooks of Codex: those of its `hooks`, which are named as in Claude Code, and that of `notify`, whose members have hyphens.
+//! Hooks of Codex: its `hooks`, which are named as in Claude Code, and its `notify`, which has members with hyphens.
 
 use std::borrow::Cow;
 
@@ -11,18 +11,18 @@ use crate::observation::{HookActivity, HookObservation, named};
 /// Reads a payload.
 pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Option<HookObservation<'p>> {
     let Some(notified) = label_of(members, &["type"]).filter(|_| !members.contains_key("hook_event_name")) else {
-        let mut seen = claude_code::observe(named(hook, members)?, members)?;
-        if let (Some(output), Some(_)) = (members.get("tool_response").and_then(Value::as_str), seen.succeeded) {
-            seen.ended(exit_status(seen.skill.as_deref(), output));
+        let mut observation = claude_code::observe(named(hook, members)?, members)?;
+        if let (Some(output), Some(_)) = (members.get("tool_response").and_then(Value::as_str), observation.succeeded) {
+            observation.ended(exit_status(observation.skill.as_deref(), output));
         }
-        return Some(seen);
+        return Some(observation);
     };
     let activity = if notified == "agent-turn-complete" { HookActivity::Completed } else { HookActivity::Other };
-    let mut seen = HookObservation::common(notified, activity, members);
+    let mut observation = HookObservation::common(notified, activity, members);
     if activity == HookActivity::Completed {
-        seen.content.extend(first(members, &["input-messages"]).map(|prompt| ("prompt", Cow::Borrowed(prompt))));
+        observation.content.extend(first(members, &["input-messages"]).map(|prompt| ("prompt", Cow::Borrowed(prompt))));
     }
-    Some(seen)
+    Some(observation)
 }
 
 /// The exit status in the output of a patch. The output of a shell does not have it.

@@ -29,9 +29,9 @@ pub fn observe<'p>(hook: &'p str, members: &'p Map<String, Value>) -> Option<Hoo
         "afterAgentThought" => return None,
         _ => HookActivity::Other,
     };
-    let mut seen = HookObservation::common(hook, activity, members);
-    if seen.skill.is_none() {
-        seen.skill = match hook {
+    let mut observation = HookObservation::common(hook, activity, members);
+    if observation.skill.is_none() {
+        observation.skill = match hook {
             "beforeShellExecution" | "afterShellExecution" => Some("Shell"),
             "beforeReadFile" | "beforeTabFileRead" => Some("Read"),
             "afterFileEdit" | "afterTabFileEdit" => Some("Write"),
@@ -39,5 +39,5 @@ pub fn observe<'p>(hook: &'p str, members: &'p Map<String, Value>) -> Option<Hoo
         }
         .map(Cow::Borrowed);
     }
-    Some(seen)
+    Some(observation)
 }

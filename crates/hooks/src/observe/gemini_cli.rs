@@ -22,15 +22,15 @@ pub fn observe<'p>(hook: &'p str, members: &'p Map<String, Value>) -> Option<Hoo
         "BeforeModel" | "AfterModel" | "BeforeToolSelection" => return None,
         _ => HookActivity::Other,
     };
-    let mut seen = HookObservation::common(hook, activity, members);
+    let mut observation = HookObservation::common(hook, activity, members);
     if activity == HookActivity::PermissionRequested {
-        seen.content.extend(first(members, &["details"]).map(|details| ("input", Cow::Borrowed(details))));
+        observation.content.extend(first(members, &["details"]).map(|details| ("input", Cow::Borrowed(details))));
     }
     let output = members.get("tool_response").and_then(|output| text(output.as_object()?, &["llmContent"]));
-    if let (Some("run_shell_command"), Some(status)) = (seen.skill.as_deref(), output.and_then(exit_status)) {
-        seen.ended(Some(status));
+    if let (Some("run_shell_command"), Some(status)) = (observation.skill.as_deref(), output.and_then(exit_status)) {
+        observation.ended(Some(status));
     }
-    Some(seen)
+    Some(observation)
 }
 
 /// The exit status among the lines that follow the output of a command; success has no such line.

@@ -30,19 +30,19 @@ pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Op
     let output = result.and_then(|result| text(result, &["textResultForLlm", "text_result_for_llm"]));
     let is_denied = activity == HookActivity::ToolFinished && outcome == Some("denied");
     let activity = if is_denied { HookActivity::PermissionDenied } else { activity };
-    let mut seen = HookObservation::common(hook, activity, members);
-    if let (Some(outcome), Some(_)) = (outcome, seen.succeeded) {
-        seen.succeeded = Some(outcome == "success");
+    let mut observation = HookObservation::common(hook, activity, members);
+    if let (Some(outcome), Some(_)) = (outcome, observation.succeeded) {
+        observation.succeeded = Some(outcome == "success");
         if let (true, Some("bash" | "powershell"), Some(status)) =
-            (outcome == "success", seen.skill.as_deref(), output.and_then(exit_status))
+            (outcome == "success", observation.skill.as_deref(), output.and_then(exit_status))
         {
-            seen.ended(Some(status));
+            observation.ended(Some(status));
         }
     }
-    Some(seen)
+    Some(observation)
 }
 
-/// The exit status in the last line of a shell's output. A command that failed is a call that succeeded otherwise.
+/// The exit status in the last line of a shell's output. Copilot reports a failed command as a successful call.
 fn exit_status(output: &str) -> Option<i64> {
     let line = output.trim_end().lines().last()?.strip_prefix("<shellId: ")?.strip_suffix('>')?;
     line.split_once(" completed with exit code ")?.1.parse().ok()

@@ -1,5 +1,5 @@
 //! Hooks of opencode, which are functions of a plugin. The plugin passes `{"hook", "input", "output", "directory"}` for a hook, and
-//! `{"event": {"type", "properties"}}` for an event of the event bus; `event` may be left out, and `directory` may be beside it.
+//! `{"event": {"type", "properties"}}` for an event of the event bus; `event` may be left out, and `directory` may be added.
 
 use std::borrow::Cow;
 
@@ -31,48 +31,49 @@ pub fn observe<'p>(hook: Option<&'p str>, members: &'p Map<String, Value>) -> Op
         "permission.ask" | "permission.updated" | "permission.asked" => HookActivity::PermissionRequested,
         "permission.replied" if text(inner, &["response", "reply"]) == Some("reject") => HookActivity::PermissionDenied,
         "session.compacted" => HookActivity::Compacted,
-        // Other events of the bus report steps and states of the above.
+        // Other events of the bus report steps and states of the events above.
         _ => return None,
     };
-    let mut seen = HookObservation::common(hook, activity, info);
-    seen.session = seen.session.or_else(|| text(inner, &["sessionID"]).map(Cow::Borrowed));
+    let mut observation = HookObservation::common(hook, activity, info);
+    observation.session = observation.session.or_else(|| text(inner, &["sessionID"]).map(Cow::Borrowed));
     if matches!(activity, HookActivity::SessionStarted | HookActivity::SessionEnded) {
-        seen.session = text(info, &["id"]).map(Cow::Borrowed).or(seen.session);
+        observation.session = text(info, &["id"]).map(Cow::Borrowed).or(observation.session);
     }
     let around = text(outer, &["directory"]).map(Cow::Borrowed);
-    seen.folder = around.or_else(|| path_of(info).map(Cow::Borrowed)).or(seen.folder);
-    seen.at_ms = info.get("time").and_then(|time| first(time.as_object()?, &["completed", "created"])).and_then(millis);
+    observation.folder = around.or_else(|| path_of(info).map(Cow::Borrowed)).or(observation.folder);
+    observation.at_ms =
+        info.get("time").and_then(|time| first(time.as_object()?, &["completed", "created"])).and_then(millis);
     match activity {
         HookActivity::PromptSubmitted => {
             let texts = output.and_then(|output| output.get("parts")).and_then(texts);
-            seen.content.extend(texts.map(|prompt| ("prompt", Cow::Owned(prompt))));
+            observation.content.extend(texts.map(|prompt| ("prompt", Cow::Owned(prompt))));
             let message = output.and_then(|output| object(output, "message")).unwrap_or(info);
-            seen.key = text(inner, &["messageID"]).or_else(|| text(message, &["id"])).map(str::to_owned);
+            observation.key = text(inner, &["messageID"]).or_else(|| text(message, &["id"])).map(str::to_owned);
         }
         HookActivity::Completed => {
-            seen.key = text(info, &["id"]).map(str::to_owned);
+            observation.key = text(info, &["id"]).map(str::to_owned);
             let tokens = |name| info.get("tokens")?.get(name)?.as_u64();
-            seen.tokens = tokens("input").zip(tokens("output")).unzip();
+            observation.tokens = tokens("input").zip(tokens("output")).unzip();
             let time = |name| info.get("time")?.get(name).and_then(number);
-            seen.duration_ms = time("completed").zip(time("created")).map(|(end, begin)| (end - begin).max(0.0));
+            observation.duration_ms = time("completed").zip(time("created")).map(|(end, begin)| (end - begin).max(0.0));
         }
         HookActivity::ToolStarted => {
             let input = output.and_then(|output| output.get("args"));
-            seen.content.extend(input.map(|input| ("input", Cow::Borrowed(input))));
+            observation.content.extend(input.map(|input| ("input", Cow::Borrowed(input))));
         }
         HookActivity::ToolFinished if hook == "message.part.updated" => {
             if let Some(state) = object(info, "state") {
-                seen.call(state);
+                observation.call(state);
             }
         }
         HookActivity::ToolFinished | HookActivity::FileEdited => {
             if let Some(output) = output {
-                seen.output(output);
+                observation.output(output);
             }
         }
         _ => {}
     }
-    Some(seen)
+    Some(observation)
 }
 
 /// Whether a message of the agent is complete; a message is reported each time it grows.
@@ -91,7 +92,6 @@ fn path_of(info: &Map<String, Value>) -> Option<&str> {
     info.get("path")?.get("cwd")?.as_str()
 }
 
-/// The texts of the parts of a message.
 fn texts(parts: &Value) -> Option<Value> {
     let texts: Vec<&str> = parts.as_array()?.iter().filter_map(|part| part.get("text")?.as_str()).collect();
     (!texts.is_empty()).then(|| Value::String(texts.join("\n")))

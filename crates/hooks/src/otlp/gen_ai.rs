@@ -1,7 +1,7 @@
 //! Spans of the semantic conventions for generative AI as observations, in the same terms as hooks.
 //!
-//! The names are those of the conventions in November 2026 and those before them, which many programs still write (1.36 and older). Content was in
-//! span events first and is in attributes now.
+//! The names are from the conventions in November 2026 and from earlier versions, which many programs still write (1.36 and older). Content
+//! used to be in span events and is in attributes now.
 
 use std::borrow::Cow;
 
@@ -17,10 +17,10 @@ use crate::observation::{HookActivity, HookObservation};
 use crate::payload::Payload;
 use crate::registry;
 
-/// Status of a span whose work failed.
+/// Status of a span with failed work.
 const STATUS_ERROR: i32 = 2;
 
-/// Operation of a span that names a model and no operation, as those of older programs do.
+/// Operation of a span that names a model and no operation, as in older programs.
 const UNNAMED: &str = "inference";
 
 const MODEL: [&str; 2] = ["gen_ai.response.model", "gen_ai.request.model"];
@@ -30,7 +30,7 @@ const OUTPUT_TOKENS: [&str; 2] = ["gen_ai.usage.output_tokens", "gen_ai.usage.co
 const PROMPT: [&str; 2] = ["gen_ai.input.messages", "gen_ai.prompt"];
 const COMPLETION: [&str; 2] = ["gen_ai.output.messages", "gen_ai.completion"];
 
-/// Content that older programs spread over attributes with numbers: `gen_ai.prompt.0.content`.
+/// Numbered attributes over which older programs spread content: `gen_ai.prompt.0.content`.
 const NUMBERED: [(&str, &str); 2] = [("gen_ai.prompt.", PROMPT[1]), ("gen_ai.completion.", COMPLETION[1])];
 
 /// Span events of older programs that are a message each.
@@ -42,21 +42,21 @@ const MESSAGES: [(&str, &str); 5] = [
     ("gen_ai.choice", COMPLETION[1]),
 ];
 
-/// The event of a span; `None` if it reports nothing that is recorded.
+/// The event of a span; `None` if the span reports no recorded activity.
 pub fn event(
     agent: Option<Tool>,
     mut span: SpanMessage,
     salt: &Salt,
 ) -> Option<Result<(Tool, HookEvent), SpanRejection>> {
-    let found = attributes(&mut span);
-    let has_failed = has_failed(&found, span.status.as_ref());
-    let (operation, activity) = activity(&found, has_failed)?;
+    let members = attributes(&mut span);
+    let has_failed = has_failed(&members, span.status.as_ref());
+    let (operation, activity) = activity(&members, has_failed)?;
     let Some(agent) = agent else { return Some(Err(SpanRejection::NoAgent)) };
     let ids = hex_id(&span.trace_id, 16).zip(hex_id(&span.span_id, 8));
     let Some((trace, id)) = ids else { return Some(Err(SpanRejection::NoIds)) };
-    let seen = observed((&operation, activity), has_failed, &found, &span, &trace);
-    let mut event = registry::event(agent, &seen, &Payload::default(), salt);
-    event.event_id = Some(identity::span(&trace, &id, seen.at_ms));
+    let observation = observed((&operation, activity), has_failed, &members, &span, &trace);
+    let mut event = registry::event(agent, &observation, &Payload::default(), salt);
+    event.event_id = Some(identity::span(&trace, &id, observation.at_ms));
     Some(Ok((agent, event)))
 }
 
@@ -67,18 +67,18 @@ fn hex_id(bytes: &[u8], length: usize) -> Option<String> {
     is_id.then(|| digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect())
 }
 
-/// The attributes of the conventions, with those of span events, and messages in lists.
+/// The attributes of the conventions, including attributes of span events, with messages in lists.
 fn attributes(span: &mut SpanMessage) -> Map<String, Value> {
     let is_of_conventions = |name: &str| name.starts_with("gen_ai.") || name == "error.type";
     let own = std::mem::take(&mut span.attributes).into_iter().filter(|own| is_of_conventions(&own.key));
-    let mut found: Map<String, Value> = own.filter_map(named).collect();
+    let mut merged: Map<String, Value> = own.filter_map(named).collect();
     for (begin, whole) in NUMBERED {
         let is_part = |name: &String| name.starts_with(begin);
-        let names: Vec<String> = found.keys().filter(|name| is_part(name)).cloned().collect();
-        let parts = names.into_iter().filter_map(|name| found.remove_entry(&name));
+        let names: Vec<String> = merged.keys().filter(|name| is_part(name)).cloned().collect();
+        let parts = names.into_iter().filter_map(|name| merged.remove_entry(&name));
         let parts: Map<_, _> = parts.map(|(name, value)| (name.replacen(begin, "", 1), value)).collect();
         if !parts.is_empty() {
-            found.entry(whole).or_insert(Value::Object(parts));
+            merged.entry(whole).or_insert(Value::Object(parts));
         }
     }
     for event in std::mem::take(&mut span.events) {
@@ -86,20 +86,20 @@ fn attributes(span: &mut SpanMessage) -> Map<String, Value> {
         if let Some((name, list)) = MESSAGES.iter().find(|(name, _)| *name == event.name) {
             let role = name.trim_start_matches("gen_ai.").trim_end_matches(".message");
             let message = json!({ "role": role, "members": members });
-            if let Value::Array(messages) = found.entry(*list).or_insert_with(|| json!([])) {
+            if let Value::Array(messages) = merged.entry(*list).or_insert_with(|| json!([])) {
                 messages.push(message);
             }
         } else if event.name == "exception" {
             for (name, value) in members {
-                found.entry(name).or_insert(value);
+                merged.entry(name).or_insert(value);
             }
         } else if event.name.starts_with("gen_ai.") {
             for (name, value) in members.into_iter().filter(|(name, _)| is_of_conventions(name)) {
-                found.entry(name).or_insert(value);
+                merged.entry(name).or_insert(value);
             }
         }
     }
-    found
+    merged
 }
 
 /// The operation of a span and its meaning; `None` if it is not recorded.
@@ -145,7 +145,7 @@ fn observed<'s>(
     let lasted =
         span.end_time_unix_nano.checked_sub(span.start_time_unix_nano).filter(|_| span.start_time_unix_nano > 0);
     let number = |names: &[&str]| first(found, names).and_then(Value::as_u64);
-    let mut seen = HookObservation {
+    let mut observation = HookObservation {
         activity: Some(activity),
         hook: Cow::Owned(format!("otlp:{operation}")),
         session: Some(text(found, &["gen_ai.conversation.id"]).unwrap_or(trace).into()),
@@ -164,15 +164,15 @@ fn observed<'s>(
         // A program may have handled an exception.
         ("error_kind", if has_failed { &["error.type", "exception.type"][..] } else { &[] }),
     ] {
-        seen.labels.extend(label_of(found, names).map(|value| (name, Cow::Borrowed(value))));
+        observation.labels.extend(label_of(found, names).map(|value| (name, Cow::Borrowed(value))));
     }
     let reason = found.get("gen_ai.response.finish_reasons").and_then(|reasons| reasons.get(0)?.as_str());
-    seen.labels.extend(reason.and_then(crate::members::label).map(|reason| ("reason", Cow::Borrowed(reason))));
-    contents(operation, activity, found, &mut seen);
+    observation.labels.extend(reason.and_then(crate::members::label).map(|reason| ("reason", Cow::Borrowed(reason))));
+    contents(operation, activity, found, &mut observation);
     let described = span.status.as_ref().map(|status| status.message.as_str()).filter(|message| !message.is_empty());
     let error = described.or_else(|| text(found, &["exception.message"])).filter(|_| has_failed);
-    seen.content.extend(error.map(|error| ("error", Cow::Owned(error.into()))));
-    seen
+    observation.content.extend(error.map(|error| ("error", Cow::Owned(error.into()))));
+    observation
 }
 
 /// Nanoseconds as milliseconds.

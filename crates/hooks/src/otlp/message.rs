@@ -1,7 +1,8 @@
 //! The messages of OTLP that are read, in both encodings: Protocol Buffers and JSON.
 //!
-//! The numbers are those of opentelemetry-proto 1.x, `trace.proto`, `common.proto` and `resource.proto`. Fields that no event uses are left out:
-//! both encodings skip what they do not know. In JSON the ids are hex and large numbers are texts, unlike in other JSON of Protocol Buffers.
+//! The field numbers are from opentelemetry-proto 1.x, `trace.proto`, `common.proto` and `resource.proto`. Fields that no event uses are
+//! left out: both encodings skip unknown fields. In JSON the ids are hex and large numbers are texts, unlike in other JSON of Protocol
+//! Buffers.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -21,11 +22,11 @@ pub struct SpanMessage {
     #[prost(bytes = "vec", tag = "2")]
     #[serde(deserialize_with = "hex")]
     pub span_id: Vec<u8>,
-    /// When the work began, in nanoseconds of the epoch.
+    /// Start of the work, in nanoseconds of the epoch.
     #[prost(fixed64, tag = "7")]
     #[serde(deserialize_with = "number")]
     pub start_time_unix_nano: u64,
-    /// When it ended.
+    /// End of the work, in nanoseconds of the epoch.
     #[prost(fixed64, tag = "8")]
     #[serde(deserialize_with = "number")]
     pub end_time_unix_nano: u64,
@@ -93,7 +94,7 @@ pub struct KeyValue {
     pub value: Option<AnyValue>,
 }
 
-/// A value, of which one field is present. Fields of a `oneof` are written as other fields are.
+/// A value, with exactly one field present. Fields of a `oneof` are encoded like other fields.
 #[expect(clippy::struct_field_names, reason = "the names in JSON")]
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -117,7 +118,7 @@ pub struct AnyValue {
     bytes_value: Option<Vec<u8>>,
 }
 
-/// Values in their order.
+/// Values in order.
 #[derive(Clone, PartialEq, prost::Message, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ArrayValue {
@@ -143,7 +144,7 @@ pub struct ExportResponse {
     pub partial_success: Option<PartialSuccess>,
 }
 
-/// Spans that were not taken, although the others were.
+/// Spans that were rejected, although the others were accepted.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct PartialSuccess {
     /// Number of spans that the program should not export again.
@@ -187,12 +188,11 @@ pub fn named(KeyValue { key, value }: KeyValue) -> Option<(String, Value)> {
     Some((key, value?.into()))
 }
 
-/// A value whose default also means `null`.
+/// A value that also accepts `null`, as its default.
 fn or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(reader: D) -> Result<T, D::Error> {
     Option::deserialize(reader).map(Option::unwrap_or_default)
 }
 
-/// Bytes as hex digits.
 fn hex<'de, D: Deserializer<'de>>(reader: D) -> Result<Vec<u8>, D::Error> {
     let text: String = or_empty(reader)?;
     let pair = |pair: &[u8]| {
@@ -204,7 +204,6 @@ fn hex<'de, D: Deserializer<'de>>(reader: D) -> Result<Vec<u8>, D::Error> {
     bytes.ok_or_else(|| D::Error::custom("expected pairs of hex digits"))
 }
 
-/// Bytes as Base64.
 fn base64<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Vec<u8>>, D::Error> {
     let text = Option::<String>::deserialize(reader)?;
     text.map(|text| BASE64_STANDARD.decode(text)).transpose().map_err(D::Error::custom)

@@ -1,7 +1,7 @@
-//! An export in parts, each of which is decoded alone.
+//! An export in parts, which are decoded one at a time.
 //!
-//! Two bytes of a body can become an empty message of hundreds of bytes. A part stays as it was sent until it is decoded, and only one is decoded
-//! at a time, so that a hostile body takes a small multiple of its size.
+//! Two bytes of a body can become an empty message of hundreds of bytes. A part stays encoded until it is its turn, so that a hostile body
+//! takes a small multiple of its size.
 
 use bytes::Bytes;
 use prost::Message;
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::{MalformedExport, SpanEncoding};
 
-/// A message as it was sent.
+/// An encoded message.
 #[derive(Debug, Clone)]
 pub enum ExportPart<'b> {
     /// In Protocol Buffers.
@@ -21,7 +21,7 @@ pub enum ExportPart<'b> {
 }
 
 impl ExportPart<'_> {
-    /// Its size as it was sent.
+    /// Its encoded size in bytes.
     pub fn len(&self) -> usize {
         match self {
             Self::Protobuf(bytes) => bytes.len(),

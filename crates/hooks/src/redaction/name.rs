@@ -3,11 +3,11 @@
 /// Kinds of names, each with the values that count as secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameKind {
-    /// A password: any value that is no placeholder.
+    /// A password: any value except a placeholder.
     Password,
     /// A token or key: a value that looks random.
     Token,
-    /// A name that only sometimes is that of a secret: a value that is certainly random.
+    /// A name that only sometimes belongs to a secret: a value that is certainly random.
     Key,
     /// A header with a scheme and a credential.
     Authorization,
@@ -15,13 +15,13 @@ pub enum NameKind {
     Cookie,
 }
 
-/// Parts of names at which a name is looked at, in lower case.
+/// Parts of names that trigger an examination, in lower case.
 pub const TRIGGERS: [&str; 22] = [
     "pass", "pwd", "secret", "token", "key", "auth", "cred", "cookie", "sig", "jwt", "contrase", "kennwort", "senha",
     "mdp", "pw", "sess", "sid", "mnemonic", "seed", "phrase", "_pat", "psk",
 ];
 
-/// Longest name that is looked at.
+/// Maximum length of an examined name.
 pub const NAME_BYTES_MAX: usize = 64;
 
 /// Ends of names of passwords, without separators.
@@ -47,7 +47,6 @@ const PASSWORDS: [&str; 20] = [
     "rootpw",
     "bindpw",
 ];
-/// Last words of names of passwords.
 const PASSWORD_WORDS: [&str; 6] = ["pass", "pwd", "pw", "mdp", "pgpass", "psk"];
 /// Ends of names of tokens and keys.
 const TOKENS: [&str; 36] = [
@@ -88,9 +87,8 @@ const TOKENS: [&str; 36] = [
     "hmackey",
     "serverkey",
 ];
-/// Last words of names of tokens.
 const TOKEN_WORDS: [&str; 6] = ["auth", "sig", "signature", "seed", "authtok", "pat"];
-/// Last words of names whose values are often ids.
+/// Last words of names with values that are often ids.
 const KEY_WORDS: [&str; 5] = ["sid", "session", "sessionid", "sessid", "phpsessid"];
 /// Words at the end of a name that say where or when a secret is used.
 const TAILS: [&str; 16] = [
@@ -177,7 +175,7 @@ pub fn kind(name: &str) -> Option<NameKind> {
     let last = words.last()?.trim_end_matches(|digit: char| digit.is_ascii_digit()).to_owned();
     let joined = words.concat();
     let joined = joined.trim_end_matches(|digit: char| digit.is_ascii_digit());
-    let before = words.len().checked_sub(2).and_then(|nth| words.get(nth)).map_or("", String::as_str);
+    let previous = words.len().checked_sub(2).and_then(|nth| words.get(nth)).map_or("", String::as_str);
     if joined.ends_with("authorization") {
         return Some(NameKind::Authorization);
     }
@@ -187,7 +185,7 @@ pub fn kind(name: &str) -> Option<NameKind> {
     if PASSWORDS.iter().any(|end| joined.ends_with(end)) || PASSWORD_WORDS.contains(&last.as_str()) {
         return Some(NameKind::Password);
     }
-    if last == "token" && OTHER_TOKENS.contains(&before) || last == "key" && OTHER_KEYS.contains(&before) {
+    if last == "token" && OTHER_TOKENS.contains(&previous) || last == "key" && OTHER_KEYS.contains(&previous) {
         return None;
     }
     if TOKENS.iter().any(|end| joined.ends_with(end)) || TOKEN_WORDS.contains(&last.as_str()) {
@@ -205,7 +203,7 @@ fn is_number(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The words of a name in lower case, without separators, and apart where a capital begins a word.
+/// The words of a name in lower case, split at separators and capitals.
 fn words(name: &str) -> Vec<String> {
     let (mut words, mut word, mut was_lower) = (Vec::new(), String::new(), false);
     for character in name.chars() {

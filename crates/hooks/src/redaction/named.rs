@@ -1,4 +1,5 @@
-//! Values with a telling name: assignments, members, headers, arguments of commands, elements, and sentences.
+//! Values with the name of a secret: assignments, members, headers, arguments of commands, elements, and
+//! sentences.
 
 use std::ops::Range;
 
@@ -39,11 +40,10 @@ enum Link {
     Listed,
     /// `<name>value</name>`.
     Element,
-    /// `the name is value`, or a name and a value with nothing between them.
+    /// `the name is value`, or a name directly followed by a value.
     Spoken,
 }
 
-/// A value.
 #[derive(Debug, Clone)]
 struct Found {
     part: Range<usize>,
@@ -53,11 +53,11 @@ struct Found {
 /// The part of the view that is a secret, and the name that is printed in its place.
 pub type NamedSecret = (Range<usize>, &'static str);
 
-/// The scanner of a view. A name is looked at once, however many triggers it has.
+/// The scanner of a view. It examines a name once, even if the name has several triggers.
 #[derive(Debug)]
 pub struct Scanner<'v> {
     view: &'v [u8],
-    /// End of the name that was looked at last.
+    /// End of the last examined name.
     seen: usize,
 }
 
@@ -67,7 +67,7 @@ impl<'v> Scanner<'v> {
         Self { view, seen: 0 }
     }
 
-    /// The secret whose name contains the trigger at `at`.
+    /// The secret with a name that contains the trigger at `at`.
     pub fn at(&mut self, at: usize) -> Option<NamedSecret> {
         if at < self.seen {
             return None;
@@ -85,18 +85,18 @@ impl<'v> Scanner<'v> {
         if kind == NameKind::Cookie {
             return self.cookie(begin, link);
         }
-        let found = self.value(begin, link, &name)?;
+        let candidate = self.value(begin, link, &name)?;
         if kind == NameKind::Authorization {
-            let found = self.credential(&found).filter(|_| link != Link::Spoken)?;
-            return Some((found.part, "authorization"));
+            let candidate = self.credential(&candidate).filter(|_| link != Link::Spoken)?;
+            return Some((candidate.part, "authorization"));
         }
-        let found = self.without_scheme(found);
-        let is_secret = self.is_plausible(kind, link, &name, &found);
+        let candidate = self.without_scheme(candidate);
+        let is_secret = self.is_plausible(kind, link, &name, &candidate);
         let mark = match kind {
             NameKind::Password => "password",
             _ => "token",
         };
-        is_secret.then_some((found.part, mark))
+        is_secret.then_some((candidate.part, mark))
     }
 
     fn byte(&self, at: usize) -> Option<u8> {
@@ -104,7 +104,7 @@ impl<'v> Scanner<'v> {
     }
 
     fn before(&self, at: usize) -> Option<u8> {
-        at.checked_sub(1).and_then(|before| self.byte(before))
+        at.checked_sub(1).and_then(|previous| self.byte(previous))
     }
 
     fn text(&self, part: Range<usize>) -> &'v [u8] {
@@ -115,13 +115,14 @@ impl<'v> Scanner<'v> {
     fn kind(&self, name: &Range<usize>) -> Option<NameKind> {
         let of = |part: Range<usize>| std::str::from_utf8(self.text(part)).ok().and_then(name::kind);
         let is_single = self.text(name.clone()).iter().all(u8::is_ascii_alphabetic);
-        let before = name.start.checked_sub(1).filter(|before| is_single && self.byte(*before) == Some(b' '));
-        let longer = before.and_then(|before| {
-            let word = self.text(0..before).iter().rev().take(16).take_while(|byte| byte.is_ascii_alphabetic()).count();
-            (word > 0).then(|| of(before - word..name.end)).flatten()
+        let previous = name.start.checked_sub(1).filter(|previous| is_single && self.byte(*previous) == Some(b' '));
+        let longer = previous.and_then(|previous| {
+            let word =
+                self.text(0..previous).iter().rev().take(16).take_while(|byte| byte.is_ascii_alphabetic()).count();
+            (word > 0).then(|| of(previous - word..name.end)).flatten()
         });
         match (longer, of(name.clone())) {
-            // `Token Authorization` and the like change nothing.
+            // `Token Authorization` and similar names have the kind of the longer name.
             (Some(longer), Some(NameKind::Key)) => Some(longer),
             (_, kind) => kind,
         }
@@ -143,14 +144,14 @@ impl<'v> Scanner<'v> {
         self.skip(at, |byte| byte.is_ascii_whitespace() || byte == b'\\')
     }
 
-    /// How a value follows the name, and where it begins.
+    /// The form in which a value follows the name, and the start of the value.
     fn link(&self, name: &Range<usize>) -> Option<(Link, usize)> {
-        let before = self.before(name.start);
+        let previous = self.before(name.start);
         // `${NAME:-…}`.
-        if before == Some(b'{') && self.before(name.start - 1) == Some(b'$') {
+        if previous == Some(b'{') && self.before(name.start - 1) == Some(b'$') {
             return None;
         }
-        let opener = before.filter(|byte| Self::is_quote(*byte));
+        let opener = previous.filter(|byte| Self::is_quote(*byte));
         let is_quoted = opener.is_some() && self.byte(name.end) == opener;
         let is_flag = self.byte(name.start) == Some(b'-');
         let after = if is_quoted { name.end + 1 } else { name.end };
@@ -158,7 +159,7 @@ impl<'v> Scanner<'v> {
         let next = self.skip_blanks(after);
         match self.byte(next)? {
             // `$NAME:`, and a part of a name such as `arn:aws:secretsmanager:…:secret:…`.
-            b':' if before == Some(b'$') || before == Some(b':') && next == name.end => None,
+            b':' if previous == Some(b'$') || previous == Some(b':') && next == name.end => None,
             b'=' | b':' => self.assigned(next),
             b'\n' if !is_flag => self.listed(self.skip_space(next), false).filter(|(link, _)| *link == Link::Assigned),
             b'?' | b'+' if self.byte(next + 1) == Some(b'=') => Some((Link::Assigned, self.skip_blanks(next + 2))),
@@ -166,7 +167,7 @@ impl<'v> Scanner<'v> {
             b'%' if matches!(self.text(next..next + 3), b"%3D" | b"%3d" | b"%3A" | b"%3a") => {
                 Some((Link::Assigned, next + 3))
             }
-            b'>' if before == Some(b'<') => Some((Link::Element, self.skip_space(next + 1))),
+            b'>' if previous == Some(b'<') => Some((Link::Element, self.skip_space(next + 1))),
             b',' if is_quoted => self.listed(self.skip_space(next + 1), is_flag),
             b'(' if self.byte(next + 1).is_some_and(Self::is_quote) => Some((Link::Listed, next + 1)),
             _ if is_quoted => {
@@ -190,12 +191,12 @@ impl<'v> Scanner<'v> {
         is_sign.then(|| inner.unwrap_or((Link::Assigned, begin)))
     }
 
-    /// What follows a name in quotes: the member `value` of a pair, or the next element of a list.
+    /// The value after a name in quotes: the member `value` of a pair, or the next element of a list.
     fn listed(&self, at: usize, is_flag: bool) -> Option<(Link, usize)> {
         let quote = self.byte(at).filter(|byte| Self::is_quote(*byte));
         let begin = at + usize::from(quote.is_some());
         let end = self.skip(begin, |byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        let is_name = VALUE_NAMES.iter().any(|known| known.eq_ignore_ascii_case(self.text(begin..end)));
+        let is_name = VALUE_NAMES.iter().any(|value_name| value_name.eq_ignore_ascii_case(self.text(begin..end)));
         let after = if quote.is_some() && self.byte(end) == quote { end + 1 } else { end };
         let sign = self.skip_blanks(after);
         if is_name && matches!(self.byte(sign), Some(b':' | b'=')) {
@@ -211,7 +212,7 @@ impl<'v> Scanner<'v> {
 
     /// Skips the words of a sentence between a name and its value.
     fn spoken(&self, mut at: usize) -> usize {
-        // The word after `for` may be any: `the password for ada is …`.
+        // Any word may follow `for`: `the password for ada is …`.
         let mut is_any = false;
         for _ in 0..4 {
             let end = self.skip(at, |byte| byte.is_ascii_alphabetic());
@@ -231,7 +232,6 @@ impl<'v> Scanner<'v> {
         at
     }
 
-    /// The value that begins at `at`.
     fn value(&self, at: usize, link: Link, name: &Range<usize>) -> Option<Found> {
         // `b"…"`, `f"…"`, `$'…'`, `Some("…"`.
         let prefix = self.skip(at, |byte| matches!(byte, b'b' | b'r' | b'f' | b'u' | b'$' | b'@'));
@@ -244,12 +244,12 @@ impl<'v> Scanner<'v> {
             let length = rest.iter().position(is_end).unwrap_or(rest.len());
             return (length > 0).then(|| Found { part: begin + 1..begin + 1 + length, is_quoted: true });
         }
-        let before = self.before(name.start);
-        let is_parameter = matches!(before, Some(b'?' | b'&'));
+        let previous = self.before(name.start);
+        let is_parameter = matches!(previous, Some(b'?' | b'&'));
         let is_shell = link == Link::Flag
             || link == Link::Assigned
                 && at == name.end + 1
-                && matches!(before, None | Some(b' ' | b'\n' | b'\t' | b'"' | b'\'' | QUOTE));
+                && matches!(previous, None | Some(b' ' | b'\n' | b'\t' | b'"' | b'\'' | QUOTE));
         let is_end = |byte: &u8| {
             byte.is_ascii_whitespace()
                 || Self::is_quote(*byte)
@@ -276,7 +276,7 @@ impl<'v> Scanner<'v> {
         (length > 0).then_some(Found { part: at..end, is_quoted: false })
     }
 
-    /// The credential of an authorization: what follows a scheme, with its parameters if it has some.
+    /// The credential of an authorization: the text after a scheme, including parameters.
     fn credential(&self, found: &Found) -> Option<Found> {
         let begin = found.part.start;
         let rest = self.text(begin..(begin + VALUE_BYTES_MAX).min(self.view.len()));
@@ -303,7 +303,7 @@ impl<'v> Scanner<'v> {
         is_some.then_some(Found { part: begin..begin + length, is_quoted: found.is_quoted })
     }
 
-    /// A value without `Bearer ` or the like before it.
+    /// Removes `Bearer ` and similar schemes from a value.
     fn without_scheme(&self, found: Found) -> Found {
         let text = self.text(found.part.clone());
         let blank = text.iter().position(|byte| *byte == b' ');
@@ -314,7 +314,7 @@ impl<'v> Scanner<'v> {
         }
     }
 
-    /// Pairs of a cookie header, if one of them looks like a credential.
+    /// The pairs of a cookie header, if a pair looks like a credential.
     fn cookie(&self, begin: usize, link: Link) -> Option<NamedSecret> {
         if matches!(link, Link::Spoken | Link::Element) {
             return None;
@@ -338,9 +338,9 @@ impl<'v> Scanner<'v> {
         is_found.then(|| (begin..begin + header.len(), "cookie"))
     }
 
-    fn is_plausible(&self, kind: NameKind, link: Link, name: &Range<usize>, found: &Found) -> bool {
-        let text = self.text(found.part.clone());
-        if value::is_placeholder(text) || !found.is_quoted && value::is_code(text) {
+    fn is_plausible(&self, kind: NameKind, link: Link, name: &Range<usize>, candidate: &Found) -> bool {
+        let text = self.text(candidate.part.clone());
+        if value::is_placeholder(text) || !candidate.is_quoted && value::is_code(text) {
             return false;
         }
         let has_blank = text.iter().any(u8::is_ascii_whitespace);
@@ -349,19 +349,19 @@ impl<'v> Scanner<'v> {
             .iter()
             .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_');
         match kind {
-            NameKind::Password if has_blank => found.is_quoted && value::is_phrase(self.text(name.clone()), text),
+            NameKind::Password if has_blank => candidate.is_quoted && value::is_phrase(self.text(name.clone()), text),
             NameKind::Password => {
-                let is_given = link == Link::Flag || link == Link::Assigned && (found.is_quoted || is_loud);
+                let is_given = link == Link::Flag || link == Link::Assigned && (candidate.is_quoted || is_loud);
                 text.len() >= 4 && is_given && !value::is_ordinary(text)
                     || text.len() >= 6 && value::is_mixed(text) && !(link == Link::Listed && value::is_digest(text))
             }
             _ if has_blank => false,
             NameKind::Token => {
                 let is_header = self.text(name.clone()).contains(&b'-');
-                let is_written = found.is_quoted || is_loud || is_header || self.is_after_parameter(name);
+                let is_written = candidate.is_quoted || is_loud || is_header || self.is_after_parameter(name);
                 let is_given = link == Link::Flag || link == Link::Assigned && is_written;
                 let is_chosen =
-                    !value::is_of_words(text) || found.is_quoted && !text.iter().any(u8::is_ascii_punctuation);
+                    !value::is_of_words(text) || candidate.is_quoted && !text.iter().any(u8::is_ascii_punctuation);
                 value::is_random(text) && !(link == Link::Spoken && value::is_of_commit(text))
                     || is_given && text.len() >= 8 && value::is_mixed(text) && is_chosen
             }
@@ -383,6 +383,6 @@ impl<'v> Scanner<'v> {
     }
 
     fn is_after_parameter(&self, name: &Range<usize>) -> bool {
-        self.before(name.start).is_some_and(|before| matches!(before, b'?' | b'&'))
+        self.before(name.start).is_some_and(|previous| matches!(previous, b'?' | b'&'))
     }
 }

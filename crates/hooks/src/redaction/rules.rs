@@ -1,5 +1,5 @@
-//! The rules of `rules.toml` and `gitleaks.toml`. An expression is compiled when a text contains one of its keywords for the first time: compiling
-//! all takes longer than most events.
+//! The rules of `rules.toml` and `gitleaks.toml`. An expression is compiled when a text first contains one of its keywords: compiling all
+//! expressions takes longer than most events.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use super::value;
 use super::view::QUOTE;
 
-/// The rules in TOML; of several that fit, the first names the secret.
+/// The rules in TOML; if several match, the first one names the secret.
 const FILES: [&str; 2] = [include_str!("rules.toml"), include_str!("gitleaks.toml")];
 
-/// What separates two arguments of a command, in a line or in a list.
+/// The separator of two arguments of a command, in a line or in a list.
 const GAP: &str = r#"(?:\s+(?:\\\s+)?|["'`\x01]\s*,\s*["'`\x01])"#;
 /// One argument, with the quotes around it.
 const VALUE: &str = r#"(?P<secret>"[^"\x01\n]{3,}"|'[^'\x01\n]{3,}'|[^\s"'`\x01,]{3,})"#;
@@ -47,9 +47,9 @@ struct RuleEntry {
 pub struct Rule {
     /// Printed in place of the secret.
     pub name: String,
-    /// The rule is tried in texts that contain one of them, in lower case.
+    /// Lower-case keywords; the rule is tried on texts that contain at least one.
     pub keywords: Vec<String>,
-    /// The rule is tried on the arguments of the command that a keyword names, and not on the whole text.
+    /// The rule is tried on the arguments of the command that a keyword names, not on the whole text.
     pub is_command: bool,
     entropy: f64,
     pattern: String,
@@ -80,7 +80,7 @@ impl Rule {
         }
     }
 
-    /// The expression, with classes of ASCII as those of gitleaks have, which are also smaller.
+    /// Compiles the expression with ASCII classes, which gitleaks also uses and which are smaller.
     fn compile(&self) -> Result<Regex, regex::Error> {
         let pattern = self.pattern.replace("{gap}", GAP).replace("{value}", VALUE);
         RegexBuilder::new(&pattern).unicode(false).build()
@@ -88,16 +88,16 @@ impl Rule {
 
     /// The secrets of a text, each with the rest of its word.
     pub fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
-        // The test of this module compiles each.
+        // A test of this module compiles every expression.
         let Some(expression) = self.expression.get_or_init(|| self.compile().ok()) else { return Vec::new() };
-        let found = expression.captures_iter(text).filter_map(|captures| self.secret(&captures, text));
-        found.collect()
+        let secrets = expression.captures_iter(text).filter_map(|captures| self.secret(&captures, text));
+        secrets.collect()
     }
 
-    /// The secrets in the arguments of the command whose name is at `name`.
+    /// The secrets in the arguments of the command with the name at `name`.
     pub fn find_arguments(&self, text: &[u8], name: &Range<usize>) -> Vec<Range<usize>> {
-        let before = name.start.checked_sub(1).and_then(|before| text.get(before));
-        let is_name = before.is_none_or(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'_' | b'-' | b'.'));
+        let previous = name.start.checked_sub(1).and_then(|previous| text.get(previous));
+        let is_name = previous.is_none_or(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'_' | b'-' | b'.'));
         let is_separated =
             text.get(name.end).is_some_and(|byte| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | &QUOTE));
         if !is_name || !is_separated {
@@ -108,21 +108,23 @@ impl Rule {
         let is_end =
             |pair: &[u8]| matches!(pair, [byte, b'\n'] if *byte != b'\\') || matches!(pair, b"; " | b"| " | b"&&");
         let end = rest.windows(2).position(is_end).map_or(rest.len(), |end| end + 1);
-        let found = self.find(rest.get(..end).unwrap_or_default());
-        found.into_iter().map(|part| name.end + part.start..name.end + part.end).collect()
+        let secrets = self.find(rest.get(..end).unwrap_or_default());
+        secrets.into_iter().map(|part| name.end + part.start..name.end + part.end).collect()
     }
 
     fn secret(&self, captures: &Captures<'_>, text: &[u8]) -> Option<Range<usize>> {
         let named = captures.name("secret");
-        let found = named.or_else(|| captures.get(0))?;
-        if value::entropy(found.as_bytes()) < self.entropy || named.is_some() && value::is_placeholder(found.as_bytes())
+        let candidate = named.or_else(|| captures.get(0))?;
+        if value::entropy(candidate.as_bytes()) < self.entropy
+            || named.is_some() && value::is_placeholder(candidate.as_bytes())
         {
             return None;
         }
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-        let is_word = text.get(found.end() - 1).is_some_and(is_part);
-        let rest = text.iter().skip(found.end()).take_while(|byte| is_word && named.is_none() && is_part(byte)).count();
-        Some(found.start()..found.end() + rest)
+        let is_word = text.get(candidate.end() - 1).is_some_and(is_part);
+        let rest =
+            text.iter().skip(candidate.end()).take_while(|byte| is_word && named.is_none() && is_part(byte)).count();
+        Some(candidate.start()..candidate.end() + rest)
     }
 }
 

@@ -11,7 +11,7 @@ pub const TRIGGER: &str = "://";
 /// Longest URL that is looked at.
 const URL_BYTES_MAX: usize = 2048;
 
-/// The password of a URL; `begin` is the end of `://`.
+/// The password of a URL; `begin` is the offset after `://`.
 pub fn password(view: &[u8], begin: usize) -> Option<Range<usize>> {
     let rest = view.get(begin..)?;
     let is_end =
@@ -30,7 +30,7 @@ pub fn password(view: &[u8], begin: usize) -> Option<Range<usize>> {
     let path = url.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(url.len());
     // A fragment does not follow a host.
     let at = url.get(..path)?.iter().rposition(|byte| *byte == b'@').filter(|_| url.get(path) != Some(&b'#'));
-    // Otherwise a character of the password ends the authority. A port before it is none.
+    // Otherwise a character of the password ends the authority. A port before it is not a password.
     let of_password = || {
         let is_port = url.get(colon + 1..path)?.iter().all(u8::is_ascii_digit);
         let user = url.get(..colon)?;
@@ -44,7 +44,7 @@ pub fn password(view: &[u8], begin: usize) -> Option<Range<usize>> {
     Some(begin + colon + 1..begin + colon + 1 + password.len())
 }
 
-/// Whether a text begins with a host, and perhaps a port.
+/// Whether a text starts with a host, and optionally a port.
 fn is_host(text: &[u8]) -> bool {
     let host = text.iter().take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-')).count();
     host > 0 && text.get(host).is_none_or(|byte| matches!(byte, b':' | b'/' | b'?' | b'#' | b')'))

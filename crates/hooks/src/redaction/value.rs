@@ -48,7 +48,7 @@ const PLACEHOLDERS: [&str; 44] = [
     "bytes",
 ];
 
-/// Beginnings of placeholders and of code.
+/// Starts of placeholders and of code.
 const PLACEHOLDER_BEGINS: [&[u8]; 16] = [
     b"$",
     b"<",
@@ -81,7 +81,7 @@ pub fn is_placeholder(value: &[u8]) -> bool {
     PLACEHOLDERS.iter().any(|placeholder| placeholder.as_bytes() == plain)
 }
 
-/// A value that begins with `$` and is no variable: `$ecret-1` or a hash.
+/// A value that starts with `$` and is not a variable: `$ecret-1` or a hash.
 fn is_crypt(value: &[u8]) -> bool {
     let Some((b'$', name)) = value.split_first() else { return false };
     !(name.starts_with(b"{")
@@ -180,7 +180,7 @@ fn begins_capital(pair: &[u8]) -> bool {
     matches!(pair, [first, second] if first.is_ascii_lowercase() && second.is_ascii_uppercase())
 }
 
-/// Whether a text with blanks is a passphrase, and no sentence about one.
+/// Whether a text with blanks is a passphrase rather than a sentence about one.
 pub fn is_phrase(name: &[u8], text: &[u8]) -> bool {
     let name = name.to_ascii_lowercase();
     let is_of_words =
@@ -191,7 +191,7 @@ pub fn is_phrase(name: &[u8], text: &[u8]) -> bool {
         || words <= 4 && text.iter().any(u8::is_ascii_digit) && text.len() <= 40
 }
 
-/// Values of a member with the name of a password that are none: words of forms and schemas.
+/// Values that are not passwords although the member's name says so: words of forms and schemas.
 pub fn is_ordinary(text: &[u8]) -> bool {
     let is_label = text.first().is_some_and(u8::is_ascii_uppercase) && text.iter().skip(1).all(u8::is_ascii_lowercase);
     let is_path = matches!(text.first(), Some(b'/' | b'.' | b'~')) && text.iter().skip(1).any(|byte| *byte == b'/');
@@ -211,7 +211,7 @@ pub fn is_uuid(value: &[u8]) -> bool {
             .all(|(nth, byte)| if matches!(nth, 8 | 13 | 18 | 23) { *byte == b'-' } else { byte.is_ascii_hexdigit() })
 }
 
-/// Whether a value may be the name of a commit, which sentences about tokens have too.
+/// Whether a value may be a commit id, which sentences about tokens also contain.
 pub fn is_of_commit(value: &[u8]) -> bool {
     value.len() <= 40 && value.iter().all(u8::is_ascii_hexdigit)
 }
@@ -239,13 +239,13 @@ pub fn entropy(value: &[u8]) -> f64 {
 }
 
 fn distinct(value: &[u8]) -> usize {
-    let mut seen = [false; 256];
+    let mut occurs = [false; 256];
     for byte in value {
-        if let Some(place) = seen.get_mut(usize::from(*byte)) {
+        if let Some(place) = occurs.get_mut(usize::from(*byte)) {
             *place = true;
         }
     }
-    seen.iter().filter(|is_seen| **is_seen).count()
+    occurs.iter().filter(|is_seen| **is_seen).count()
 }
 
 #[cfg(test)]

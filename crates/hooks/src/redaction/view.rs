@@ -1,8 +1,8 @@
-//! A JSON object as one text, without the escapes of texts within texts, and the way back from it to the texts of the object.
+//! A JSON object as one text, without the escapes of nested texts, and the mapping from it back to the texts of the object.
 //!
-//! A secret is often known by the text around it: `{"password": "…"}`, `["--token", "…"]`, `{"name": "cookie", "value": "…"}`. Tool arguments are
-//! JSON within JSON, so that the same pair may also be `{\"password\":\"…\"}`. In the view all of them look alike. A quote of the object itself
-//! is [`QUOTE`], which occurs in no text, so that a text with quotes is still read to its end.
+//! Often only the surrounding text identifies a secret: `{"password": "…"}`, `["--token", "…"]`, `{"name": "cookie", "value": "…"}`. Tool
+//! arguments are JSON within JSON, so that the same pair may also be `{\"password\":\"…\"}`. In the view all these forms look alike. A
+//! quote of the object itself is [`QUOTE`], which occurs in no text, so that a text with quotes is still read to its end.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// A quote around a text of the object.
 pub const QUOTE: u8 = 1;
 
-/// Where the reading of a text continues after an escape, or begins.
+/// A position in the view and in its text, at the start of a text or after an escape.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     view: usize,
@@ -103,7 +103,7 @@ impl View {
         self.bytes.push(QUOTE);
         self.begin(leaf, 0);
         let mut rest = 0;
-        while let Some(escape) = text.get(rest..).and_then(|left| left.find('\\')).map(|found| rest + found) {
+        while let Some(escape) = text.get(rest..).and_then(|left| left.find('\\')).map(|offset| rest + offset) {
             self.copy(text.get(rest..escape).unwrap_or_default());
             let (character, end) = unescaped(text.as_bytes(), escape);
             self.point(escape);
@@ -119,7 +119,7 @@ impl View {
         self.bytes.extend(text.bytes().map(|byte| if byte == QUOTE { b' ' } else { byte }));
     }
 
-    /// The parts of texts that a part of the view covers. A part that begins in a value covers values only.
+    /// The parts of texts that a part of the view covers. A part that starts in a value covers only values.
     pub fn cuts(&self, part: &Range<usize>, mark: &str) -> Vec<Cut> {
         let first = self.points.partition_point(|point| point.view <= part.start).saturating_sub(1);
         let mut cuts = Vec::<Cut>::new();
@@ -143,21 +143,21 @@ impl View {
         self.points.get(nth).and_then(|point| self.leaves.get(point.leaf)).copied()
     }
 
-    /// The end of the text that begins at a point, in the view: that of the leaf, or the next point.
+    /// The end, in the view, of the text that starts at a point: the end of the leaf, or the next point.
     fn end_of(&self, nth: usize) -> usize {
         let (Some(point), next) = (self.points.get(nth), self.points.get(nth + 1)) else { return 0 };
         let limit = next.map_or(self.bytes.len(), |next| next.view);
         if next.is_some_and(|next| next.leaf == point.leaf) {
             return limit;
         }
-        // The structure between two leaves contains a quote, or is that after a number.
+        // The structure between two leaves contains a quote, or follows a number.
         let left = self.bytes.get(point.view..limit).unwrap_or_default();
         let is_text = point.view > 0 && (point.text > 0 || self.bytes.get(point.view - 1) == Some(&QUOTE));
         let is_end = |byte: &u8| if is_text { *byte == QUOTE } else { matches!(byte, b',' | b'}' | b']') };
         point.view + left.iter().position(is_end).unwrap_or(left.len())
     }
 
-    /// The end of a part in its text: an escape is covered whole.
+    /// The end of a part in its text: an escape is covered completely.
     fn text_after(&self, nth: usize, end: usize) -> usize {
         let Some(point) = self.points.get(nth) else { return 0 };
         let next = self.points.get(nth + 1).filter(|next| next.leaf == point.leaf && next.view == end);
@@ -165,7 +165,8 @@ impl View {
     }
 }
 
-/// The character that an escape means, at any depth of texts within texts, and where the escape ends. A backslash that is none means itself.
+/// The character that an escape means, at any depth of nested texts, and the end of the escape. A backslash that starts no escape means
+/// itself.
 fn unescaped(text: &[u8], begin: usize) -> (u8, usize) {
     let left = text.get(begin..).unwrap_or_default();
     let slashes = left.iter().take_while(|byte| **byte == b'\\').count();

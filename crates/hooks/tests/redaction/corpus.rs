@@ -36,12 +36,12 @@ const WORDS: [&str; 24] = [
 pub struct Sample {
     pub kind: String,
     pub text: String,
-    /// Parts of the secret of which nothing may remain.
+    /// Parts of the secret that must be removed completely.
     pub parts: Vec<String>,
 }
 
 impl Sample {
-    /// The longest rest of the secret that a text contains: a word of it, or eight characters.
+    /// The longest remainder of the secret in a text: one of its words, or eight characters.
     pub fn rest_in(&self, text: &str) -> Option<String> {
         self.parts.iter().find_map(|part| {
             let letters: Vec<char> = part.chars().collect();
@@ -97,7 +97,7 @@ impl Dice {
             "u" => self.of("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", count),
             "n" => self.of("abcdefghijklmnopqrstuvwxyz0123456789", count),
             "l" => self.of("abcdefghijklmnopqrstuvwxyz", count),
-            // The last character is no separator, so that the end of the token is clear.
+            // The last character is not a separator, so that the end of the token is unambiguous.
             "b" => self.of(&format!("{LETTERS}{DIGITS}-_"), count - 1) + &self.of(LETTERS, 1),
             "s" => self.of(&format!("{LETTERS}{DIGITS}+/"), count - 1) + &self.of(LETTERS, 1),
             "g" => self.of("QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L", count),
@@ -123,8 +123,8 @@ impl Dice {
     /// A form with its parts in place of the braces, and these parts.
     fn made(&mut self, form: &str) -> (String, Vec<String>) {
         let (mut text, mut parts, mut rest) = (String::new(), Vec::new(), form);
-        while let Some((before, after)) = rest.split_once('{') {
-            text.push_str(before);
+        while let Some((literal, after)) = rest.split_once('{') {
+            text.push_str(literal);
             let (name, later) = after.split_once('}').unwrap_or_default();
             let count = name.get(1..).unwrap_or_default();
             let is_form = name.chars().next().is_some_and(|letter| "axhHdunlbsgkUjpqw".contains(letter));
@@ -153,7 +153,7 @@ fn rows(file: &'static str) -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// A text for each row of the secrets, `times` times; a secret that is known by its form is written elsewhere each time.
+/// A text for each row of the secrets, `times` times; a secret with a recognisable form is placed differently each time.
 pub fn secrets(seed: u64, times: usize) -> Vec<Sample> {
     let mut dice = Dice(seed);
     let mut samples = Vec::new();
@@ -175,7 +175,7 @@ pub fn secrets(seed: u64, times: usize) -> Vec<Sample> {
     samples
 }
 
-/// Texts without a secret, `times` of each row.
+/// `times` texts without a secret for each row.
 pub fn harmless(seed: u64, times: usize) -> Vec<Sample> {
     let mut dice = Dice(seed);
     let rows: Vec<_> = rows(HARMLESS).map(|row| <[String; 2]>::try_from(row).unwrap()).collect();

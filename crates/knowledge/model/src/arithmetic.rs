@@ -100,7 +100,7 @@ impl WithSimd for Product<'_> {
     #[expect(clippy::inline_always, reason = "the instructions of the caller are meant")]
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        // The number of rows whose sums, two registers each, fit into the registers.
+        // The number of rows per tile: their sums, two registers each, must fit into the registers.
         if S::REGISTER_COUNT >= 32 { self.strips::<S, 12>(simd) } else { self.strips::<S, 6>(simd) }
     }
 }

@@ -74,8 +74,8 @@ impl Encoder {
         })
     }
 
-    /// Computes one unit vector per text. The caller ensures that pieces are in the vocabulary and that texts have at
-    /// most [`TOKENS_MAX`] of them.
+    /// Computes one unit vector per text. The caller ensures that pieces are in the vocabulary and that no text has
+    /// more than [`TOKENS_MAX`].
     pub fn encode(&self, texts: &[&[u16]], scratch: &mut Scratch) -> Vec<Vec<f32>> {
         let tokens = texts.iter().map(|text| text.len()).sum::<usize>();
         scratch.fit(tokens, texts.iter().map(|text| text.len()).max().unwrap_or(0));

@@ -22,7 +22,7 @@ pub struct WordPiece {
 }
 
 impl WordPiece {
-    /// Reads a vocabulary with one piece per line; its number is that of the line, from 0.
+    /// Reads a vocabulary with one piece per line; the number of a piece is the number of its line, from 0.
     pub fn new(vocabulary: &'static str) -> Result<Self, InvalidModel> {
         let (mut first, mut further) = (HashMap::new(), HashMap::new());
         for (piece, number) in vocabulary.lines().zip(0..=u16::MAX) {
@@ -41,8 +41,8 @@ impl WordPiece {
     pub fn cut(&self, text: &str, pieces_max: usize) -> Vec<u16> {
         let mut pieces = vec![self.start];
         let mut word = String::new();
-        let shown = text.chars().filter(|char| !is_hidden(*char));
-        let plain = shown.flat_map(apart).nfd().filter(|char| char.general_category() != Category::NonspacingMark);
+        let visible = text.chars().filter(|char| !is_hidden(*char));
+        let plain = visible.flat_map(apart).nfd().filter(|char| char.general_category() != Category::NonspacingMark);
         for char in plain.flat_map(char::to_lowercase) {
             let alone = is_punctuation(char);
             if alone || char.is_whitespace() {
@@ -66,17 +66,18 @@ impl WordPiece {
 
     /// Appends the pieces of a word, or the piece for unknown words if the vocabulary does not cover it.
     fn cut_word(&self, word: &str, pieces: &mut Vec<u16>) {
-        let before = pieces.len();
+        let len_before = pieces.len();
         let mut rest = word;
         if word.chars().count() > WORD_CHARS_MAX {
             pieces.push(self.unknown);
             return;
         }
         while !rest.is_empty() {
-            let known = if pieces.len() == before { &self.first } else { &self.further };
+            let vocabulary = if pieces.len() == len_before { &self.first } else { &self.further };
             let ends = rest.char_indices().rev().map(|(at, char)| at + char.len_utf8());
-            let Some((end, piece)) = ends.into_iter().find_map(|end| Some((end, *known.get(&rest[..end])?))) else {
-                pieces.truncate(before);
+            let Some((end, piece)) = ends.into_iter().find_map(|end| Some((end, *vocabulary.get(&rest[..end])?)))
+            else {
+                pieces.truncate(len_before);
                 pieces.push(self.unknown);
                 return;
             };

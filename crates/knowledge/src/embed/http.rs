@@ -94,7 +94,7 @@ struct EmbeddingEntry {
 }
 
 impl Http {
-    /// Creates a client of `endpoint`, which is that of the settings.
+    /// Creates a client of `endpoint`, which comes from the settings.
     pub(super) fn new(endpoint: EndpointAddress, settings: &HttpEmbeddingSettings, rng: &Rng) -> reqwest::Result<Self> {
         let client = http_client::builder()
             .connect_timeout(settings.connect_timeout)
@@ -139,14 +139,14 @@ impl Endpoint {
         loop {
             let left = deadline.saturating_duration_since(Instant::now()).min(self.settings.timeout);
             let attempt = timeout(left, self.attempt(texts)).await;
-            let (failure, asked) = match attempt {
+            let (failure, requested_delay) = match attempt {
                 Ok(Ok(vectors)) => return Ok(vectors),
                 Ok(Err(failed)) => failed,
                 Err(_) => (HttpFailure::Timeout, None),
             };
             let jittered = pause.min(self.settings.retry_delay_max).mul_f64(0.5 + self.rng.fraction() / 2.0);
             // Limited to the deadline, because an endpoint may request a delay that overflows `Instant`.
-            let resume = Instant::now() + asked.unwrap_or(jittered).min(self.settings.deadline);
+            let resume = Instant::now() + requested_delay.unwrap_or(jittered).min(self.settings.deadline);
             if !failure.may_pass() || resume >= deadline {
                 return Err(failure);
             }
@@ -166,8 +166,9 @@ impl Endpoint {
         }
         let mut response = request.send().await.map_err(|error| (connection(error), None))?;
         let status = response.status();
-        let asked = response.headers().get(header::RETRY_AFTER);
-        let asked = asked.and_then(|value| retry_after(value.to_str().ok()?, Clock::system().now()));
+        let requested_delay = response.headers().get(header::RETRY_AFTER);
+        let requested_delay =
+            requested_delay.and_then(|value| retry_after(value.to_str().ok()?, Clock::system().now()));
         let mut body = BytesMut::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| (connection(error), None))? {
             if body.len() + chunk.len() > self.settings.body_bytes_max {
@@ -179,7 +180,7 @@ impl Endpoint {
             return vectors(&body, texts.len(), self.model.dimensions.into())
                 .map_err(|why| (HttpFailure::Answer(why), None));
         }
-        Err((HttpFailure::Status { status, detail: self.detail(&body) }, asked))
+        Err((HttpFailure::Status { status, detail: self.detail(&body) }, requested_delay))
     }
 
     /// The start of an error response. Removes the API key, which some endpoints repeat.

@@ -71,7 +71,6 @@ pub struct HttpEmbeddingSettings {
     pub body_bytes_max: usize,
 }
 
-/// A valid endpoint.
 #[derive(Debug)]
 pub(super) struct EndpointAddress {
     pub(super) url: String,
@@ -131,18 +130,18 @@ impl HttpEmbeddingSettings {
     const DIMENSIONS_MAX: u16 = 16_384;
 
     fn problems(&self, used: bool) -> Vec<(&'static str, String)> {
-        let mut found = Vec::new();
+        let mut faults = Vec::new();
         if (used || self.base_url.is_some()) && self.url().is_none() {
-            found.push(("base_url", "must be like https://api.example.com/v1, without a query".to_owned()));
+            faults.push(("base_url", "must be like https://api.example.com/v1, without a query".to_owned()));
         }
         if used && self.model.as_deref().is_none_or(str::is_empty) {
-            found.push(("model", "must name the model of the endpoint".to_owned()));
+            faults.push(("model", "must name the model of the endpoint".to_owned()));
         }
         if used && !(1..=Self::DIMENSIONS_MAX).contains(&self.dimensions) {
-            found.push(("dimensions", format!("must be between 1 and {}", Self::DIMENSIONS_MAX)));
+            faults.push(("dimensions", format!("must be between 1 and {}", Self::DIMENSIONS_MAX)));
         }
         if self.authorization().is_none() {
-            found.push(("api_key", "has characters that no header takes".to_owned()));
+            faults.push(("api_key", "has characters that no header takes".to_owned()));
         }
         for (field, value) in [
             ("inputs_max", self.inputs_max),
@@ -150,7 +149,7 @@ impl HttpEmbeddingSettings {
             ("body_bytes_max", self.body_bytes_max),
         ] {
             if value == 0 {
-                found.push((field, "must be at least 1".to_owned()));
+                faults.push((field, "must be at least 1".to_owned()));
             }
         }
         for (field, value) in [
@@ -161,10 +160,10 @@ impl HttpEmbeddingSettings {
             ("retry_delay_max", self.retry_delay_max),
         ] {
             if value.is_zero() {
-                found.push((field, "must be longer than 0s".to_owned()));
+                faults.push((field, "must be longer than 0s".to_owned()));
             }
         }
-        found
+        faults
     }
 
     /// The endpoint that these settings name; `None` if they name none or are invalid.

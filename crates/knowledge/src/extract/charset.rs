@@ -12,7 +12,6 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFI
 /// Bytes that are searched for a declaration. HTML requires 1024; some pages need more.
 const CLAIM_BYTES_MAX: usize = 4096;
 
-/// Bytes that the guess considers.
 const GUESS_BYTES_MAX: usize = 256 * 1024;
 
 /// A text declared as UTF-8 may have one invalid sequence per this many bytes.

@@ -91,7 +91,6 @@ fn base(document: &Document, url: Option<&str>) -> Option<Url> {
     }
 }
 
-/// Converts the content of `root` to Markdown.
 fn markdown(root: &NodeRef<'_>, base: Option<&Url>) -> String {
     let root = Selection::from(*root);
     root.select(NO_TEXT).remove();
@@ -116,8 +115,8 @@ fn markdown(root: &NodeRef<'_>, base: Option<&Url>) -> String {
     text::clean(&written(&root.html())).trim_matches('\n').to_owned()
 }
 
-/// Writes HTML as Markdown. The writer parses the text again and may find another tree than the one that was sanitised, so every address that
-/// it is about to write is checked once more.
+/// Writes HTML as Markdown. The writer parses the text again and may build another tree than the sanitised one, so every address is checked
+/// again before it is written.
 fn written(html: &str) -> String {
     let options = Options {
         heading_style: HeadingStyle::Atx,
@@ -207,7 +206,7 @@ mod tests {
         assert_eq!(markdown_of(two), "![A boat](https://example.com/a/boat.png)");
     }
 
-    /// A serialised tree can be parsed to another one, in which an address was not checked.
+    /// A serialised tree may parse to another one, with an unchecked address.
     #[test]
     fn the_writer_checks_addresses_itself() {
         for (html, markdown) in [

@@ -8,7 +8,6 @@ use pdf_extract::{Document, Object, PlainTextOutput, output_doc};
 use super::error::{ExtractError, short};
 use super::text;
 
-/// Extracts title and text.
 pub(super) fn read(body: &[u8]) -> Result<(Option<String>, String), ExtractError> {
     let read = catch_unwind(AssertUnwindSafe(|| parse(body)));
     let (title, text) =

@@ -20,7 +20,7 @@ pub struct Extracted {
     pub kind: MemoryType,
 }
 
-/// Extracts `body`. `charset` is that of the response header; `url` is the base of relative links.
+/// Extracts `body`. `charset` comes from the response header; `url` is the base of relative links.
 ///
 /// CPU-bound, and possibly endless for malicious pages and PDFs: servers use [`super::Extractor`].
 pub fn extract(
@@ -39,7 +39,7 @@ pub fn extract(
     }
 }
 
-/// Extracts on the current thread, whose stack must be large enough for a page.
+/// Extracts on the current thread, which must have a stack that is large enough for a page.
 pub(super) fn extract_here(
     media_type: &str,
     charset: Option<&str>,

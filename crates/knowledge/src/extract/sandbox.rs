@@ -83,7 +83,7 @@ fn limit(settings: &ExtractSettings) -> io::Result<()> {
         (Resource::Nofile, 0),
         (Resource::Nproc, 0),
     ] {
-        let bound = getrlimit(resource).maximum.map_or(bound, |before| before.min(bound));
+        let bound = getrlimit(resource).maximum.map_or(bound, |inherited| inherited.min(bound));
         setrlimit(resource, Rlimit { current: Some(bound), maximum: Some(bound) })?;
     }
     Ok(())

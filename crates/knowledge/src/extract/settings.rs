@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_knob_has_its_bounds() {
+    fn every_setting_has_its_bounds() {
         assert_eq!(ExtractSettings::default().problems(), []);
         let wrong = ExtractSettings {
             processes_max: 0,

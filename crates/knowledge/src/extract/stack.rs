@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Runs `work` on a thread whose stack is large enough for the tree of a page.
+/// Runs `work` on a thread with a stack that is large enough for the tree of a page.
 pub(super) fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     /// Enough for a tree of `depth_max` plus one step of the parser, even in debug builds.
     const STACK_BYTES: usize = 128 * 1024 * 1024;

@@ -26,10 +26,10 @@ pub(super) fn parse(html: &str, settings: &ExtractSettings) -> Result<Document, 
     let mut open_tag = OpenTag::default();
     let mut unseen = 0;
     for piece in pieces(html) {
-        let before = sink.tokens.get();
+        let tokens_before = sink.tokens.get();
         feed(&tokenizer, &input, piece);
-        // An unfinished tag began in this piece, or in an earlier one after which no token was completed.
-        let continues = sink.tokens.get() == before;
+        // An unfinished tag started in this piece, or in an earlier one after which no token was completed.
+        let continues = sink.tokens.get() == tokens_before;
         open_tag.read(piece, continues);
         if sink.has_too_many.get() || (continues && open_tag.attributes > settings.attributes_max) {
             return too_many();
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_tag_of_which_no_end_is_seen_is_left_early() {
-        // The parser stops at the limit, however long the input is.
+        // The parser stops at the limit, regardless of the length of the input.
         let settings = ExtractSettings::default();
         let page = format!("<p{}", attributes(1_000_000));
         assert_eq!(parse(&page, &settings).err(), Some(ExtractError::TooManyAttributes(settings.attributes_max)));

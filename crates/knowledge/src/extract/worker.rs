@@ -219,7 +219,6 @@ pub fn main(stdin: impl Read + Send, mut stdout: impl Write + Send) -> io::Resul
     }
 }
 
-/// Reads one line of JSON.
 fn line<T: for<'de> Deserialize<'de>>(input: &mut impl BufRead) -> Result<T, ExtractError> {
     /// Maximum length of a line, enough for every valid URL.
     const LINE_BYTES_MAX: u64 = 64 * 1024;
@@ -228,7 +227,6 @@ fn line<T: for<'de> Deserialize<'de>>(input: &mut impl BufRead) -> Result<T, Ext
     serde_json::from_slice(&line).map_err(|error| failed(&error))
 }
 
-/// Reads head and body, and extracts the content.
 fn read(input: &mut impl BufRead, settings: &ExtractSettings) -> Result<Extracted, ExtractError> {
     let SourceHead { media_type, charset, url } = line(input)?;
     let mut body = Vec::new();
@@ -303,10 +301,10 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_of_the_environment_reaches_the_worker() {
-        let found = "printf '{\"extracted\":{\"title\":\"%s\",\"markdown\":\"x\",\"kind\":\"page\"}}' \"${CARGO_PKG_NAME-none}\"";
+        let script = "printf '{\"extracted\":{\"title\":\"%s\",\"markdown\":\"x\",\"kind\":\"page\"}}' \"${CARGO_PKG_NAME-none}\"";
         assert!(std::env::var("CARGO_PKG_NAME").is_ok());
         let read =
-            shell(found, ExtractSettings::default()).extract(source("text/html", b"<p>x"), &account()).await.unwrap();
+            shell(script, ExtractSettings::default()).extract(source("text/html", b"<p>x"), &account()).await.unwrap();
         assert_eq!(read.title.as_deref(), Some("none"));
     }
 

@@ -18,7 +18,6 @@ use super::failure::FailedAttempt;
 /// Size of one read: how much a decompression bomb can produce beyond a limit.
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// A partially read body.
 pub(super) struct Body {
     reader: Pin<Box<dyn AsyncRead + Send>>,
     taken: BytesMut,
@@ -74,7 +73,6 @@ impl Body {
         Ok(self.taken.freeze())
     }
 
-    /// The first `bytes_max` bytes of the body.
     pub(super) async fn beginning(mut self, bytes_max: usize, budget: &mut Budget) -> Result<Bytes, FailedAttempt> {
         self.read(bytes_max, budget).await?;
         self.taken.truncate(bytes_max);

@@ -25,9 +25,9 @@ impl Budget {
     /// Waits for `work`, at most `longest` and at most the remaining time.
     pub(super) async fn spend<T>(&mut self, longest: Duration, work: impl Future<Output = T>) -> Result<T, FetchError> {
         let began = Instant::now();
-        let done = tokio::time::timeout(longest.min(self.left), work).await;
+        let result = tokio::time::timeout(longest.min(self.left), work).await;
         self.left = self.left.saturating_sub(began.elapsed());
-        done.map_err(|_| FetchError::TooSlow)
+        result.map_err(|_| FetchError::TooSlow)
     }
 }
 

@@ -21,7 +21,6 @@ const ACCEPT: HeaderValue = HeaderValue::from_static(
     "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/pdf;q=0.9,application/json;q=0.8,application/xml;q=0.8,*/*;q=0.1",
 );
 
-/// Kind of content to fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FetchKind {
     /// A page of a supported type, complete.
@@ -30,16 +29,13 @@ pub(super) enum FetchKind {
     Robots,
 }
 
-/// A successful response.
 #[derive(Debug)]
 pub(super) enum FetchResponse {
     /// The `Location` of a redirect.
     Redirect(String),
-    /// The content of the URL.
     Content(Content),
 }
 
-/// Content with its type.
 #[derive(Debug)]
 pub(super) struct Content {
     pub(super) media_type: MediaType,
@@ -67,9 +63,9 @@ pub(super) async fn exchange(
         return Ok(FetchResponse::Redirect(location));
     }
     if !status.is_success() {
-        let asked =
+        let delay =
             response.headers().get(header::RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?, now()));
-        return Err(refused(status, asked, settings.retry_after_max));
+        return Err(refused(status, delay, settings.retry_after_max));
     }
     if wanted == FetchKind::Robots {
         let body = Body::open(response, usize::MAX, settings.stall_timeout)?;
@@ -100,7 +96,6 @@ fn location(status: StatusCode, headers: &HeaderMap) -> Option<String> {
     Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
 }
 
-/// The failure of an error status.
 fn refused(status: StatusCode, retry_after: Option<Duration>, retry_after_max: Duration) -> FailedAttempt {
     let is_busy = status == StatusCode::TOO_MANY_REQUESTS;
     let error = if is_busy { FetchError::HostBusy } else { FetchError::Status(status.as_u16()) };

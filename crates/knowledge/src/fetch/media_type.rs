@@ -62,7 +62,6 @@ impl MediaType {
 /// Number of bytes that detection reads.
 pub(super) const SNIFFED_BYTES: usize = 1024;
 
-/// A parsed `Content-Type` header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ContentType {
     /// `None` if the header names no type, so that it must be detected.
@@ -111,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_header_names_type_and_charset() {
-        let parse = |header| ContentType::parse(Some(header)).map(|found| (found.media_type, found.charset));
+        let parse = |header| ContentType::parse(Some(header)).map(|parsed| (parsed.media_type, parsed.charset));
         let utf8 = Some("utf-8".to_owned());
         assert_eq!(parse("text/html; charset=UTF-8"), Ok((Some(MediaType::Html), utf8.clone())));
         assert_eq!(parse("Text/HTML;x=y ; Charset=\"utf-8\""), Ok((Some(MediaType::Html), utf8)));

@@ -182,13 +182,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn idle_hosts_are_forgotten() {
         let pace = Pace::default();
-        let kept = pace.turn("kept.example", &account()).await.unwrap();
+        let permit = pace.turn("kept.example", &account()).await.unwrap();
         for number in 0..10_000 {
             pace.turn(&format!("{number}.example"), &account()).await.unwrap().start(SECOND);
             tokio::time::advance(SECOND / 10).await;
             assert!(lock(&pace.hosts).by_name.len() <= 64, "at {number}");
         }
         assert!(lock(&pace.hosts).by_name.contains_key("kept.example"));
-        drop(kept);
+        drop(permit);
     }
 }

@@ -39,12 +39,12 @@ impl Resolve for JudgingResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let (answer, rules) = (self.inner.resolve(name), Arc::clone(&self.rules));
         Box::pin(async move {
-            let found: Vec<SocketAddr> = answer.await.map_err(|_| ResolveError::Unknown)?.collect();
-            if found.is_empty() {
+            let addresses: Vec<SocketAddr> = answer.await.map_err(|_| ResolveError::Unknown)?.collect();
+            if addresses.is_empty() {
                 return Err(ResolveError::Unknown.into());
             }
-            // The URL determines the port; that of a resolved address is ignored.
-            let allowed = found.iter().filter(|address| rules.allow(address.ip()));
+            // The URL determines the port; the port of a resolved address is ignored.
+            let allowed = addresses.iter().filter(|address| rules.allow(address.ip()));
             let allowed: Vec<SocketAddr> =
                 allowed.map(|address| SocketAddr::new(address.ip().to_canonical(), 0)).collect();
             if allowed.is_empty() {
@@ -80,9 +80,9 @@ impl Resolve for SystemResolver {
         Box::pin(async move {
             let slot = lookups.acquire_owned().await?;
             let looked_up = tokio::task::spawn_blocking(move || {
-                let found = (name.as_str(), 0).to_socket_addrs();
+                let addresses = (name.as_str(), 0).to_socket_addrs();
                 drop(slot);
-                found
+                addresses
             });
             Ok(Box::new(looked_up.await??) as Addrs)
         })

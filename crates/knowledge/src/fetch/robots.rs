@@ -46,7 +46,7 @@ struct Sites {
 #[derive(Debug, Clone)]
 struct Site {
     known: Option<CachedRobots>,
-    /// Fetched once by each account, also if several pages wait for it: no account waits for the turns of another.
+    /// Fetched once for each account, even if several pages wait for it: no account waits for the turns of another.
     asked: HashMap<UserAccountId, Arc<OnceCell<CachedRobots>>>,
     used: u64,
 }
@@ -57,7 +57,6 @@ struct CachedRobots {
     until: Instant,
 }
 
-/// Cached state of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RobotsState {
     /// No `robots.txt`, which allows everything.
@@ -88,7 +87,7 @@ impl Robots {
         }
     }
 
-    /// The state of a site. Calls `ask` only if it is not cached, and only for one of the callers of an account that wait.
+    /// The state of a site. Calls `ask` only if it is not cached, and only for one of the waiting callers of an account.
     pub(super) async fn known(
         &self,
         origin: &str,
@@ -125,7 +124,7 @@ impl Robots {
         read.unwrap_or(Ruling { is_allowed: false, crawl_delay_seconds: None })
     }
 
-    /// The state of a site, or the place where this account learns it.
+    /// The state of a site, or the cell in which this account waits for it.
     fn site(&self, origin: &str, account: &UserAccountId) -> Result<RobotsState, Arc<OnceCell<CachedRobots>>> {
         let mut sites = self.sites();
         sites.uses += 1;
@@ -213,8 +212,8 @@ mod tests {
         for (path, is_allowed) in
             [("/", true), ("/private/x", false), ("/private/open", true), ("/private/open/x", false)]
         {
-            let found = ruling("attache", text, &format!("https://example.com{path}"));
-            assert_eq!(found, Ruling { is_allowed, crawl_delay_seconds: Some(2.5) }, "{path}");
+            let actual = ruling("attache", text, &format!("https://example.com{path}"));
+            assert_eq!(actual, Ruling { is_allowed, crawl_delay_seconds: Some(2.5) }, "{path}");
         }
         assert!(!ruling("attache", b"User-agent: *\nDisallow: /a", "https://example.com/ab").is_allowed);
         assert!(ruling("attache", b"User-agent: other\nDisallow: /", "https://example.com/ab").is_allowed);
@@ -272,9 +271,9 @@ mod tests {
     async fn a_site_is_requested_once_until_its_entry_expires() {
         let settings = FetchSettings::default();
         let (robots, ada) = (robots(&settings), account("ada"));
-        let asked = AtomicUsize::new(0);
+        let requests = AtomicUsize::new(0);
         let ask = |known: RobotsState| async {
-            asked.fetch_add(1, Ordering::Relaxed);
+            requests.fetch_add(1, Ordering::Relaxed);
             tokio::task::yield_now().await;
             known
         };
@@ -285,13 +284,13 @@ mod tests {
         assert_eq!(all, vec![RobotsState::NoRules; 10]);
         tokio::time::advance(settings.robots_cached_for / 2).await;
         robots.known("https://a.example", &account("ada"), ask(RobotsState::NoRules)).await;
-        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
         tokio::time::advance(settings.robots_cached_for / 2).await;
         robots.known("https://a.example", &account("ada"), ask(RobotsState::Unreachable(FetchError::TooSlow))).await;
-        assert_eq!(asked.load(Ordering::Relaxed), 2);
+        assert_eq!(requests.load(Ordering::Relaxed), 2);
         tokio::time::advance(settings.robots_failure_cached_for).await;
         robots.known("https://a.example", &account("ada"), ask(RobotsState::NoRules)).await;
-        assert_eq!(asked.load(Ordering::Relaxed), 3);
+        assert_eq!(requests.load(Ordering::Relaxed), 3);
     }
 
     #[tokio::test]

@@ -21,7 +21,7 @@ pub struct FetchSettings {
     /// Lifetime of a cached `robots.txt`.
     #[serde(with = "humantime_serde")]
     pub robots_cached_for: Duration,
-    /// Lifetime of a failure to fetch `robots.txt`; meanwhile the site is not fetched.
+    /// Lifetime of a failure to fetch `robots.txt`, during which the site is not fetched.
     #[serde(with = "humantime_serde")]
     pub robots_failure_cached_for: Duration,
     /// Maximum number of cached `robots.txt` files.
@@ -54,9 +54,9 @@ pub struct FetchSettings {
     pub head_bytes_max: usize,
     /// Maximum number of concurrent requests.
     pub in_flight_max: usize,
-    /// Those of one account among them.
+    /// Maximum number of concurrent requests for one account.
     pub in_flight_per_account_max: usize,
-    /// Those of all accounts whose last request was slow.
+    /// Maximum number of concurrent requests for accounts with a slow last request.
     pub in_flight_slow_max: usize,
     /// Duration after which a request was slow.
     #[serde(with = "humantime_serde")]
@@ -162,10 +162,10 @@ impl FetchSettings {
             ),
         ];
         let rules = waits.into_iter().chain(pauses).chain(counts).chain(others);
-        rules.filter(|(kept, ..)| !kept).map(|(_, field, rule)| (field.to_owned(), rule.to_owned())).collect()
+        rules.filter(|(is_valid, ..)| !is_valid).map(|(_, field, rule)| (field.to_owned(), rule.to_owned())).collect()
     }
 
-    /// The places of requests. A batch waits with a few items only, so the queue needs no limit of its own.
+    /// The places of requests. A batch waits with a few items only, so the queue needs no separate limit.
     pub(super) fn places(&self) -> FairLimits {
         FairLimits {
             slow_max: self.in_flight_slow_max,

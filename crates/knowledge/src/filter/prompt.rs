@@ -30,7 +30,6 @@ pub struct Candidate<'c> {
     pub markdown: &'c str,
 }
 
-/// Body of the chat request.
 pub(super) fn request(settings: &LlmSettings, wanted: &FilterSettings, candidate: Candidate<'_>) -> Value {
     let wishes = json!({
         "categories": wanted.categories,

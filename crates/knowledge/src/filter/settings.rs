@@ -56,7 +56,7 @@ impl LlmSettings {
     pub fn problems(&self) -> Vec<(String, String)> {
         let rule = |broken: bool, field: &'static str, rule: &str| broken.then(|| (field.to_owned(), rule.to_owned()));
         let invalid = |field: &str, error: Option<InvalidLlm>| error.map(|error| (field.to_owned(), error.to_string()));
-        let found = [
+        let faults = [
             invalid("base_url", self.base_url().err()),
             invalid("api_key", self.authorization().err()),
             rule(self.base_url.is_some() && self.model.trim().is_empty(), "model", "must be named when base_url is"),
@@ -64,7 +64,7 @@ impl LlmSettings {
             rule(self.content_chars_max == 0, "content_chars_max", "must be at least 1"),
             rule(self.in_flight_max == 0, "in_flight_max", "must be at least 1"),
         ];
-        found.into_iter().flatten().collect()
+        faults.into_iter().flatten().collect()
     }
 
     /// The base URL without a trailing slash.
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_knob_has_its_bounds() {
+    fn every_setting_has_its_bounds() {
         assert_eq!(LlmSettings::default().problems(), []);
         for url in ["x", "ftp://x", "http://u@x/v1", "https://x/v1?k=1", "https://x/#y"] {
             let settings = LlmSettings { base_url: Some(url.into()), model: "m".into(), ..LlmSettings::default() };

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::ids::SpaceId;
 use domain::memory::ModelId;
-use store::passage::near::DIMENSIONS_MAX;
-use store::passage::near::prepare::NearVectorsState;
-use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
+use store::chunk::near::DIMENSIONS_MAX;
+use store::chunk::near::prepare::NearVectorsState;
+use store::chunk::{AccountStatistics, ChunkId, ChunkLimits};
 use store::{Pool, Store, StoreError};
 
 use super::settings::Settings;
@@ -28,13 +28,13 @@ pub enum PrepareError {
     Absent(String),
 }
 
-/// Vectors per copied page. Their accounts are locked against changes meanwhile.
+/// Vectors per copied page. Their accounts are locked against changes during the copy.
 const COPIED_AT_ONCE: usize = 2_000;
 
 /// Remaining work after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upkeep {
-    /// Nothing is left to do.
+    /// No upkeep is needed.
     Done,
     /// More vectors have to be copied.
     Copying,
@@ -42,7 +42,6 @@ pub enum Upkeep {
     GraphMissing(i64),
 }
 
-/// State of the vectors in the database.
 #[derive(Debug)]
 pub(super) struct Database {
     store: Store,
@@ -54,7 +53,7 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// A database that compares nothing until [`Self::prepare`].
+    /// A database that does not compare vectors until [`Self::prepare`].
     pub(super) fn new(store: Store, settings: Arc<Settings>) -> Self {
         Self { store, settings, copies: AtomicBool::new(false), whole: AtomicBool::new(false) }
     }
@@ -95,7 +94,6 @@ impl Database {
         }
     }
 
-    /// One step of upkeep.
     pub(super) async fn keep_up(&self, model: Option<&ModelId>) -> Result<Upkeep, StoreError> {
         if self.copies.load(Ordering::Acquire) && !self.is_whole() {
             return Ok(if self.copy_page().await? { Upkeep::Done } else { Upkeep::Copying });
@@ -111,7 +109,7 @@ impl Database {
     /// Builds the index of a large account.
     pub(super) async fn make_graph(&self, number: i64, model: &ModelId) -> Result<(), StoreError> {
         if self.store.graph_make(number, model).await? {
-            tracing::info!(shelf = number, "built the vector index of a large account");
+            tracing::info!(account_index = number, "built the vector index of a large account");
         }
         Ok(())
     }
@@ -120,18 +118,18 @@ impl Database {
     pub(super) async fn nearest(
         &self,
         store: &Store,
-        shelves: &[AccountStatistics],
+        account_indexes: &[AccountStatistics],
         model: &ModelId,
         query: &[f32],
         spaces: Option<&[SpaceId]>,
         wanted: ChunkLimits,
     ) -> Result<Vec<(ChunkId, f32)>, StoreError> {
         if let Some(spaces) = spaces {
-            return store.nearest_in_spaces(shelves, spaces, model, query, wanted).await;
+            return store.nearest_in_spaces(account_indexes, spaces, model, query, wanted).await;
         }
         let mut near = Vec::new();
-        for shelf in shelves {
-            near.extend(store.nearest(shelf, model, query, wanted, self.settings.pgvector_exact_max).await?);
+        for account_index in account_indexes {
+            near.extend(store.nearest(account_index, model, query, wanted, self.settings.pgvector_exact_max).await?);
         }
         Ok(best(near, wanted.chunks_max))
     }

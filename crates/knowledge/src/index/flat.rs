@@ -95,9 +95,9 @@ impl Flat {
                 }
             }),
         }
-        let mut found: Vec<Neighbour> = best.heap.into_iter().map(|Reverse(near)| near).collect();
-        found.sort_unstable_by_key(|near| Reverse(*near));
-        found
+        let mut hits: Vec<Neighbour> = best.heap.into_iter().map(|Reverse(near)| near).collect();
+        hits.sort_unstable_by_key(|near| Reverse(*near));
+        hits
     }
 }
 
@@ -139,8 +139,8 @@ mod tests {
             let one = flat.nearest(query, 50, None, 1, EXACT);
             assert_eq!(one, flat.nearest(query, 50, None, 3, EXACT), "threads change nothing");
             assert!(one.is_sorted_by_key(|near| Reverse(*near)));
-            let found = truth[..10].iter().filter(|(row, _)| one.iter().any(|near| near.row == *row)).count();
-            assert_eq!(found, 10);
+            let common = truth[..10].iter().filter(|(row, _)| one.iter().any(|near| near.row == *row)).count();
+            assert_eq!(common, 10);
             for near in &one {
                 let (_, cosine) = truth.iter().find(|(row, _)| *row == near.row).unwrap();
                 assert!((near.cosine - cosine).abs() < 0.005, "{near:?} {cosine}");
@@ -171,8 +171,8 @@ mod tests {
         let mut hits = 0;
         for query in near.iter().step_by(1_000) {
             let truth = flat.nearest(query, 10, None, 1, EXACT);
-            let found = flat.nearest(query, 100, None, 2, 1_000);
-            hits += truth.iter().filter(|near| found.contains(near)).count();
+            let candidates = flat.nearest(query, 100, None, 2, 1_000);
+            hits += truth.iter().filter(|near| candidates.contains(near)).count();
         }
         assert!(hits >= 285, "recall@10 is {hits} of 300");
     }

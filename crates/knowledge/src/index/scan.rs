@@ -8,7 +8,7 @@ use pulp::{Simd, WithSimd};
 
 use super::rows::{Neighbour, VectorRows};
 
-/// Rows whose scores are computed before they are compared: they fit into the first-level cache.
+/// Rows that are scored before they are compared: their scores fit into the first-level cache.
 const BLOCK_ROWS: usize = 512;
 /// One row in this many is compared exactly after the comparison of sketches,
 const SKETCHES_PER_ROW: usize = 200;
@@ -92,7 +92,7 @@ impl WithSimd for AllRows<'_> {
     }
 }
 
-/// Compares the rows of a range whose sketches are nearest to the query's.
+/// Compares the rows of a range with the sketches nearest to the query's.
 pub struct SketchFilter<'a> {
     /// The stored rows.
     pub stored: &'a VectorRows,

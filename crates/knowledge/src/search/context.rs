@@ -1,7 +1,7 @@
 //! One search in progress: its inputs, and the services that it uses.
 
 use store::Store;
-use store::passage::AccountStatistics;
+use store::chunk::AccountStatistics;
 
 use super::query::SearchQuery;
 use super::settings::Settings;
@@ -14,7 +14,6 @@ pub(super) struct SearchContext<'s, E> {
     pub(super) embedder: &'s E,
     pub(super) index: &'s Index,
     pub(super) settings: &'s Settings,
-    /// The accounts that are searched.
-    pub(super) shelves: &'s [AccountStatistics],
+    pub(super) account_indexes: &'s [AccountStatistics],
     pub(super) query: &'s SearchQuery,
 }

@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_recursion::async_recursion as boxed;
-use store::passage::AccountStatistics;
+use store::chunk::AccountStatistics;
 use store::{Store, StoreError};
 
 /// Smaller counts are computed in microseconds and not cached.
 const COMMON_MIN: u32 = 1_000;
-/// A count expires when a shelf has had one change per this number of entries,
+/// A count expires when an account index has had one change per this number of entries,
 const ENTRIES_OF_A_CHANGE: i64 = 256;
 /// or has gained or lost one chunk per this number of entries.
 const ENTRIES_OF_A_CHUNK: i64 = 64;
@@ -49,8 +49,8 @@ impl StemCountCache {
     #[boxed]
     pub async fn of(&self, store: &Store, on: &AccountStatistics, stems: &[String]) -> Result<Vec<u32>, StoreError> {
         let mut counts: Vec<Option<u32>> = {
-            let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            stems.iter().map(|stem| kept.get(&(on.number, stem.clone())).and_then(|kept| kept.at(on))).collect()
+            let cache = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            stems.iter().map(|stem| cache.get(&(on.number, stem.clone())).and_then(|count| count.at(on))).collect()
         };
         let missing: Vec<String> =
             stems.iter().zip(&counts).filter(|(_, count)| count.is_none()).map(|(stem, _)| stem.clone()).collect();
@@ -64,12 +64,12 @@ impl StemCountCache {
     }
 
     fn keep(&self, on: &AccountStatistics, counted: impl Iterator<Item = (String, u32)>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         for (stem, count) in counted.filter(|(_, count)| *count >= COMMON_MIN) {
-            if kept.len() >= KEPT_MAX {
-                kept.clear();
+            if cache.len() >= KEPT_MAX {
+                cache.clear();
             }
-            kept.insert((on.number, stem), CachedCount { count, changes: on.changes, chunks: on.chunks });
+            cache.insert((on.number, stem), CachedCount { count, changes: on.changes, chunks: on.chunks });
         }
     }
 }
@@ -78,13 +78,13 @@ impl StemCountCache {
 mod tests {
     use super::*;
 
-    fn shelf_at(changes: i64, chunks: i64) -> AccountStatistics {
+    fn account_index_at(changes: i64, chunks: i64) -> AccountStatistics {
         AccountStatistics { number: 1, chunks, words: 0, changes, languages: 0 }
     }
 
     #[test]
-    fn a_count_is_used_until_the_shelf_has_changed_by_a_few_percent() {
-        let kept = CachedCount { count: 2_560, changes: 100, chunks: 10_000 };
+    fn a_count_is_used_until_the_account_index_has_changed_by_a_few_percent() {
+        let cached = CachedCount { count: 2_560, changes: 100, chunks: 10_000 };
         for (changes, chunks, is_right) in [
             (100, 10_000, true),
             (110, 10_040, true),
@@ -93,7 +93,7 @@ mod tests {
             (110, 10_041, false),
             (110, 9_959, false),
         ] {
-            assert_eq!(kept.at(&shelf_at(changes, chunks)), is_right.then_some(2_560), "{changes} {chunks}");
+            assert_eq!(cached.at(&account_index_at(changes, chunks)), is_right.then_some(2_560), "{changes} {chunks}");
         }
     }
 
@@ -101,11 +101,11 @@ mod tests {
     fn only_common_stems_are_kept_and_no_more_than_fit() {
         let counts = StemCountCache::default();
         let stems = |from: usize, to: usize| (from..to).map(|nth| (format!("stem{nth}"), COMMON_MIN));
-        counts.keep(&shelf_at(1, 1), [("rare".to_owned(), COMMON_MIN - 1)].into_iter());
+        counts.keep(&account_index_at(1, 1), [("rare".to_owned(), COMMON_MIN - 1)].into_iter());
         assert_eq!(counts.kept.lock().unwrap().len(), 0);
-        counts.keep(&shelf_at(1, 1), stems(0, KEPT_MAX));
+        counts.keep(&account_index_at(1, 1), stems(0, KEPT_MAX));
         assert_eq!(counts.kept.lock().unwrap().len(), KEPT_MAX);
-        counts.keep(&shelf_at(1, 1), stems(KEPT_MAX, KEPT_MAX + 5));
+        counts.keep(&account_index_at(1, 1), stems(KEPT_MAX, KEPT_MAX + 5));
         assert_eq!(counts.kept.lock().unwrap().len(), 5);
     }
 }

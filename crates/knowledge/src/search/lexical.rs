@@ -1,12 +1,12 @@
-//! The lexical leg: weights of the query's stems, and the best chunks by words.
+//! The lexical search: weights of the query's stems, and the best chunks by words.
 
 use std::collections::{HashMap, HashSet};
 
 use domain::ids::MemoryId;
 use domain::words::counts_of;
-use store::passage::common::{ChunkText, CommonWordsLimits};
-use store::passage::words::{B, K1, QueryStem};
-use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
+use store::chunk::common::{ChunkText, CommonWordsLimits};
+use store::chunk::words::{B, K1, QueryStem};
+use store::chunk::{AccountStatistics, ChunkId, ChunkLimits};
 use store::{Store, StoreError};
 
 use super::counts::StemCountCache;
@@ -21,27 +21,26 @@ const EACH_MIN: usize = 20;
 
 /// The lexical part of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct LexicalLeg {
+pub struct LexicalSearch {
     /// Chunks with some of the stems.
     pub chunks: Vec<ChunkId>,
     /// Inverse document frequency of each word, in the order of the query.
     pub weights: Vec<f64>,
     /// Average length of a chunk, in words.
     pub length_average: f64,
-    full: Vec<FullLeg>,
+    full: Vec<FullList>,
 }
 
 /// A query of an account that may have more matching chunks than it returned.
 #[derive(Debug, Clone, PartialEq)]
-struct FullLeg {
-    shelf: AccountStatistics,
+struct FullList {
+    account_index: AccountStatistics,
     stems: ChosenStems,
     most: usize,
     /// Candidates with common stems.
     rated: RankedChunks,
 }
 
-/// The stems that select candidates.
 #[derive(Debug, Clone, PartialEq)]
 enum ChosenStems {
     /// Rare enough that the database ranks all their entries.
@@ -58,14 +57,14 @@ struct RankedChunks {
     is_cut: bool,
 }
 
-impl LexicalLeg {
+impl LexicalSearch {
     /// Looks up the words of a query in all accounts. A word's weight depends on all accounts together, and on all forms
     /// that it has in their languages.
     #[boxed]
     pub async fn look_up(
         store: &Store,
         known: &StemCountCache,
-        shelves: &[AccountStatistics],
+        account_indexes: &[AccountStatistics],
         query: &SearchQuery,
         stems: &QueryStems,
         settings: &Settings,
@@ -73,44 +72,47 @@ impl LexicalLeg {
         if stems.words() == 0 {
             return Ok(Self::default());
         }
-        let mut counts = Vec::with_capacity(shelves.len());
+        let mut counts = Vec::with_capacity(account_indexes.len());
         let mut having = vec![0_i64; stems.words()];
-        for shelf in shelves {
-            let forms = stems.forms(shelf.languages());
+        for account_index in account_indexes {
+            let forms = stems.forms(account_index.languages());
             let names: Vec<String> = forms.iter().map(|form| form.stem.clone()).collect();
-            let counted = known.of(store, shelf, &names).await?;
+            let counted = known.of(store, account_index, &names).await?;
             for (form, count) in forms.iter().zip(&counted) {
                 having[form.word] += i64::from(*count);
             }
             counts.push((forms, counted));
         }
-        let all = shelves.iter().fold((0, 0), |all, shelf| (all.0 + shelf.chunks, all.1 + shelf.words));
+        let all = account_indexes
+            .iter()
+            .fold((0, 0), |all, account_index| (all.0 + account_index.chunks, all.1 + account_index.words));
         let all = AccountStatistics { number: 0, chunks: all.0, words: all.1, changes: 0, languages: 0 };
         let weights: Vec<f64> = having.into_iter().map(|having| weight(all.chunks, having)).collect();
         let mut lexical = Self { weights, length_average: all.length_average(), ..Self::default() };
         // With several accounts, each proposes a share of the candidates.
-        let most = (candidates(query.limit) / shelves.len().max(1)).max(EACH_MIN);
-        for (shelf, (forms, counts)) in shelves.iter().zip(&counts) {
+        let most = (candidates(query.limit) / account_indexes.len().max(1)).max(EACH_MIN);
+        for (account_index, (forms, counts)) in account_indexes.iter().zip(&counts) {
             let chosen = chosen(forms, &lexical.weights, counts, settings.postings_max);
             let entries = counts.iter().map(|count| u64::from(*count)).sum();
-            let (found, rated) = match &chosen {
+            let (ids, rated) = match &chosen {
                 ChosenStems::Rare(asked) => {
-                    let found = store.chunks_with_words(shelf, asked, query.spaces(), ChunkLimits::any(most)).await?;
-                    (found, RankedChunks::default())
+                    let ids =
+                        store.chunks_with_words(account_index, asked, query.spaces(), ChunkLimits::any(most)).await?;
+                    (ids, RankedChunks::default())
                 }
                 ChosenStems::Common(asked) => {
-                    let reach = reach(settings, shelves.len(), most, entries);
-                    let chunks = store.chunks_with_common_words(shelf, asked, query.spaces(), reach).await?;
+                    let reach = reach(settings, account_indexes.len(), most, entries);
+                    let chunks = store.chunks_with_common_words(account_index, asked, query.spaces(), reach).await?;
                     let is_cut = chunks.len() >= reach.chunks_max;
                     let texts = store.chunk_texts(&chunks).await?;
                     let rated = RankedChunks { chunks: lexical.ranked(stems, texts).await, is_cut };
                     (rated.best(ChunkLimits::any(most)), rated)
                 }
             };
-            if found.len() >= most {
-                lexical.full.push(FullLeg { shelf: *shelf, stems: chosen, most, rated });
+            if ids.len() >= most {
+                lexical.full.push(FullList { account_index: *account_index, stems: chosen, most, rated });
             }
-            lexical.chunks.extend(found);
+            lexical.chunks.extend(ids);
         }
         Ok(lexical)
     }
@@ -129,18 +131,23 @@ impl LexicalLeg {
         settings: &Settings,
     ) -> Result<Vec<ChunkId>, StoreError> {
         let mut chunks = Vec::new();
-        for FullLeg { shelf, stems, most, rated } in &self.full {
+        for FullList { account_index, stems, most, rated } in &self.full {
             let wanted = ChunkLimits::spread(*most, query.limit);
             match stems {
                 ChosenStems::Rare(asked) => {
-                    chunks.extend(store.chunks_with_words(shelf, asked, query.spaces(), wanted).await?);
+                    chunks.extend(store.chunks_with_words(account_index, asked, query.spaces(), wanted).await?);
                 }
                 ChosenStems::Common(asked) => {
                     chunks.extend(rated.best(wanted));
                     if rated.is_cut && rated.memories() < query.limit {
                         let walked_max = settings.common_postings_max;
-                        let newest =
-                            store.chunks_of_newest_memories(shelf, asked, query.spaces(), query.limit, walked_max);
+                        let newest = store.chunks_of_newest_memories(
+                            account_index,
+                            asked,
+                            query.spaces(),
+                            query.limit,
+                            walked_max,
+                        );
                         chunks.extend(newest.await?);
                     }
                 }
@@ -194,9 +201,9 @@ fn weight(chunks: i64, having: i64) -> f64 {
 /// entry only once more.
 const RANKED_TIMES: u64 = 30;
 
-/// Limits for one of several accounts, whose common stems have this number of entries.
-fn reach(settings: &Settings, shelves: usize, most: usize, entries: u64) -> CommonWordsLimits {
-    let of_each = |all: usize| all / shelves.max(1);
+/// Limits for one of several accounts; `entries` is the number of entries of its common stems.
+fn reach(settings: &Settings, account_indexes: usize, most: usize, entries: u64) -> CommonWordsLimits {
+    let of_each = |all: usize| all / account_indexes.max(1);
     let chunks_max = of_each(settings.common_candidates_max).max(most);
     let walked_max = of_each(settings.common_postings_max).max(chunks_max);
     CommonWordsLimits {
@@ -207,15 +214,14 @@ fn reach(settings: &Settings, shelves: usize, most: usize, entries: u64) -> Comm
 }
 
 impl RankedChunks {
-    /// The best chunks within the limits of `wanted`.
     fn best(&self, wanted: ChunkLimits) -> Vec<ChunkId> {
         let mut taken: HashMap<MemoryId, usize> = HashMap::new();
-        let kept = self.chunks.iter().filter(|(_, memory)| {
+        let within_limits = self.chunks.iter().filter(|(_, memory)| {
             let taken = taken.entry(*memory).or_default();
             *taken += 1;
             wanted.each_max.is_none_or(|each_max| *taken <= each_max)
         });
-        kept.map(|(chunk, _)| *chunk).take(wanted.chunks_max).collect()
+        within_limits.map(|(chunk, _)| *chunk).take(wanted.chunks_max).collect()
     }
 
     /// Number of memories with a ranked chunk.
@@ -224,28 +230,28 @@ impl RankedChunks {
     }
 }
 
-/// Selects the rarest stems with at most `postings_max` entries in total. If the rarest alone exceeds it, the commonest
-/// stem of each word: chunks are then looked for that have all of them.
+/// Selects the rarest stems with at most `postings_max` entries in total. If the rarest stem exceeds the limit, selects
+/// the commonest stem of each word: a candidate must then contain every selected stem.
 fn chosen(forms: &[StemForm], weights: &[f64], counts: &[u32], postings_max: u64) -> ChosenStems {
-    let mut there: Vec<(u32, usize)> = counts.iter().copied().zip(0..).filter(|(count, _)| *count > 0).collect();
-    there.sort_unstable();
-    let asked = |at: usize| QueryStem { stem: forms[at].stem.clone(), weight: weights[forms[at].word] };
-    if there.first().is_some_and(|(count, _)| u64::from(*count) > postings_max) {
+    let mut by_count: Vec<(u32, usize)> = counts.iter().copied().zip(0..).filter(|(count, _)| *count > 0).collect();
+    by_count.sort_unstable();
+    let query_stem = |at: usize| QueryStem { stem: forms[at].stem.clone(), weight: weights[forms[at].word] };
+    if by_count.first().is_some_and(|(count, _)| u64::from(*count) > postings_max) {
         let is_commonest = |at: usize| {
-            !there
+            !by_count
                 .iter()
                 .any(|(count, other)| forms[*other].word == forms[at].word && (*count, *other) > (counts[at], at))
         };
         return ChosenStems::Common(
-            there.iter().filter(|(_, at)| is_commonest(*at)).map(|(_, at)| asked(*at)).collect(),
+            by_count.iter().filter(|(_, at)| is_commonest(*at)).map(|(_, at)| query_stem(*at)).collect(),
         );
     }
     let mut walked = 0;
-    let affordable = there.iter().take_while(|(count, _)| {
+    let affordable = by_count.iter().take_while(|(count, _)| {
         walked += u64::from(*count);
         walked <= postings_max
     });
-    ChosenStems::Rare(affordable.map(|(_, at)| asked(*at)).collect())
+    ChosenStems::Rare(affordable.map(|(_, at)| query_stem(*at)).collect())
 }
 
 #[cfg(test)]
@@ -254,7 +260,7 @@ mod tests {
 
     fn names(chosen: &ChosenStems) -> (Vec<&str>, bool) {
         let (ChosenStems::Rare(stems) | ChosenStems::Common(stems)) = chosen;
-        (stems.iter().map(|asked| asked.stem.as_str()).collect(), matches!(chosen, ChosenStems::Common(_)))
+        (stems.iter().map(|stem| stem.stem.as_str()).collect(), matches!(chosen, ChosenStems::Common(_)))
     }
 
     #[test]
@@ -275,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn several_shelves_share_the_reach_of_a_search() {
+    fn several_account_indexes_share_the_reach_of_a_search() {
         let settings = Settings::default();
         let of = |chunks_max, walked_max, is_ranked| CommonWordsLimits { chunks_max, walked_max, is_ranked };
         assert_eq!(reach(&settings, 1, 50, 90_000), of(1_000, 20_000, true));
@@ -296,7 +302,7 @@ mod tests {
     #[test]
     fn similarity_grows_with_words_and_stays_below_one() {
         let weights = vec![weight(1_000, 3), weight(1_000, 700)];
-        let lexical = LexicalLeg { weights, length_average: 100.0, ..LexicalLeg::default() };
+        let lexical = LexicalSearch { weights, length_average: 100.0, ..LexicalSearch::default() };
         let of = |counts: &[u32], words| lexical.similarity(counts, words);
         assert!(of(&[0, 0], 100) == 0.0);
         assert!(of(&[1, 0], 100) > of(&[0, 1], 100), "a rare word weighs more");
@@ -304,6 +310,6 @@ mod tests {
         assert!(of(&[1, 0], 100) > of(&[1, 0], 400), "a long text says less");
         assert!(of(&[u32::MAX, u32::MAX], 1) <= 1.0);
         assert!(weight(5, 5) > 0.0 && weight(0, 0) > 0.0);
-        assert!(LexicalLeg::default().similarity(&[], 5) == 0.0);
+        assert!(LexicalSearch::default().similarity(&[], 5) == 0.0);
     }
 }

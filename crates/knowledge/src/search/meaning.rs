@@ -1,17 +1,16 @@
-//! The semantic leg: the vector of the query, and the nearest chunks.
+//! The semantic search: the vector of the query, and the nearest chunks.
 
 use std::sync::Arc;
 
 use store::StoreError;
-use store::passage::{ChunkId, ChunkLimits};
+use store::chunk::{ChunkId, ChunkLimits};
 
 use super::context::SearchContext;
 use super::embed::Embed;
 use super::settings::candidates;
 
-/// The semantic part of a search.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct SemanticLeg {
+pub(super) struct SemanticSearch {
     /// Vector of the query, if it was embedded.
     pub vector: Option<Arc<[f32]>>,
     /// Chunks nearest to the vector.
@@ -20,7 +19,7 @@ pub(super) struct SemanticLeg {
     pub missing: Option<String>,
 }
 
-impl SemanticLeg {
+impl SemanticSearch {
     fn missing(why: impl Into<String>) -> Self {
         Self { missing: Some(why.into()), ..Self::default() }
     }
@@ -33,8 +32,8 @@ impl SemanticLeg {
             context.embedder.embed_query(context.query.text.clone()),
         );
         let catching_up = async {
-            for shelf in context.shelves {
-                context.index.catch_up(shelf, model).await?;
+            for account_index in context.account_indexes {
+                context.index.catch_up(account_index, model).await?;
             }
             Ok::<(), StoreError>(())
         };
@@ -60,6 +59,9 @@ pub(super) async fn nearest<E: Embed>(
 ) -> Result<Vec<ChunkId>, StoreError> {
     let Some(model) = context.embedder.model() else { return Ok(Vec::new()) };
     let spaces = context.query.spaces().map(Arc::from);
-    let near = context.index.nearest(context.store, context.shelves, model, Arc::clone(vector), spaces, wanted).await?;
+    let near = context
+        .index
+        .nearest(context.store, context.account_indexes, model, Arc::clone(vector), spaces, wanted)
+        .await?;
     Ok(near.into_iter().map(|(chunk, _)| chunk).collect())
 }

@@ -1,14 +1,14 @@
 //! Computes one absolute similarity per chunk, for order, display and threshold.
 //!
-//! A chunk is first scored alone, by words and vector. Then the best chunk lends others a part of its own similarity: a
-//! chunk that is near to the best answer is more likely to be one. The best chunk keeps its number, and no other gets
-//! more than it (`docs/decisions/0022-search.md`).
+//! A chunk is first scored by its own words and vector. Then other chunks get a part of the best chunk's similarity: a
+//! chunk that is near to the best answer is more likely to be one. The best chunk keeps its score, and no other chunk
+//! exceeds it (`docs/decisions/0022-search.md`).
 
 use domain::ids::MemoryId;
 use domain::words::counts_of;
-use store::passage::{Chunk, ChunkId};
+use store::chunk::{Chunk, ChunkId};
 
-use super::lexical::LexicalLeg;
+use super::lexical::LexicalSearch;
 use super::stems::QueryStems;
 
 /// A chunk with its similarity to the query.
@@ -27,56 +27,56 @@ pub struct ScoredChunk {
 /// The shares of a similarity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ScoreWeights {
-    /// Share of the cosine, against that of the words.
+    /// Weight of the cosine; the rest is the weight of the words.
     pub meaning: f64,
     /// Share that comes from the best chunk.
     pub neighbour: f64,
 }
 
-/// Scores candidates by the weighted sum of the cosine and the normalised BM25. Without a vector of chunk or query,
-/// BM25 alone counts.
+/// Scores candidates by the weighted sum of the cosine and the normalised BM25; by BM25 only if the chunk or the query has
+/// no vector.
 pub fn scored(
-    passages: Vec<Chunk>,
+    chunks: Vec<Chunk>,
     stems: &QueryStems,
-    lexical: &LexicalLeg,
+    lexical: &LexicalSearch,
     vector: Option<&[f32]>,
     weights: ScoreWeights,
 ) -> Vec<ScoredChunk> {
     let meaning_weight = weights.meaning;
-    let score = |passage: &Chunk| {
+    let score = |chunk: &Chunk| {
         let by_words = if lexical.weights.is_empty() {
             0.0
         } else {
-            let stems = stems.in_language(passage.language);
-            lexical.similarity(&counts_of(stems, &passage.title, &passage.content, passage.language), passage.words)
+            let stems = stems.in_language(chunk.language);
+            lexical.similarity(&counts_of(stems, &chunk.title, &chunk.content, chunk.language), chunk.words)
         };
-        match vector.zip(passage.vector.as_deref()).and_then(|(query, chunk)| cosine(query, chunk)) {
-            // A query without stems is scored by its vector alone.
+        match vector.zip(chunk.vector.as_deref()).and_then(|(query, chunk)| cosine(query, chunk)) {
+            // A query without stems is scored by its vector only.
             Some(cosine) if lexical.weights.is_empty() => cosine,
             Some(cosine) => meaning_weight * cosine + (1.0 - meaning_weight) * by_words,
             None => by_words,
         }
     };
-    let mut similarities: Vec<f64> = passages.iter().map(score).collect();
+    let mut similarities: Vec<f64> = chunks.iter().map(score).collect();
     if vector.is_some() {
-        let vectors: Vec<Option<&[f32]>> = passages.iter().map(|passage| passage.vector.as_deref()).collect();
+        let vectors: Vec<Option<&[f32]>> = chunks.iter().map(|chunk| chunk.vector.as_deref()).collect();
         lend(&mut similarities, &vectors, weights.neighbour);
     }
-    let scored = passages.into_iter().zip(similarities).map(|(passage, score)| {
+    let scored = chunks.into_iter().zip(similarities).map(|(chunk, score)| {
         let similarity = (score * 10_000.0).round() / 10_000.0;
-        ScoredChunk { chunk: passage.chunk, memory: passage.memory, content: passage.content, similarity }
+        ScoredChunk { chunk: chunk.chunk, memory: chunk.memory, content: chunk.content, similarity }
     });
     // A chunk without any similarity is never a result, even if the threshold is 0.
     scored.filter(|scored| scored.similarity > 0.0).collect()
 }
 
-/// Replaces a share of each similarity by that of the best chunk times the cosine of both vectors. Chunks without a vector
-/// keep theirs.
+/// Replaces a share of each similarity by the best chunk's similarity times the cosine of both vectors. Chunks without a
+/// vector keep their similarity.
 fn lend(scores: &mut [f64], vectors: &[Option<&[f32]>], share: f64) {
     let best = scores.iter().copied().zip(vectors).max_by(|a, b| a.0.total_cmp(&b.0));
     let Some((best, Some(of_best))) = best.map(|(score, vector)| (score, *vector)) else { return };
     for (score, vector) in scores.iter_mut().zip(vectors) {
-        // Of the best chunk itself no number changes, not by rounding either.
+        // The best chunk's score must not change, not even by rounding.
         if *score < best
             && let Some(near) = vector.and_then(|vector| cosine(vector, of_best))
         {

@@ -48,17 +48,17 @@ impl Default for Settings {
     }
 }
 
-/// Long documents fill many candidates: with fewer, legs would often be queried twice.
+/// Long documents fill many candidates: with fewer, searches would often be queried twice.
 const CANDIDATES_MIN: usize = 50;
 
-/// Maximum number of candidates per leg. If they come from too few documents, the leg proposes the same number again, with a limit per
+/// Maximum number of candidates per search. If they come from too few documents, the search proposes the same number again, with a limit per
 /// document.
 const CANDIDATES_MAX: usize = 250;
 
-/// Candidates that each leg proposes per requested document.
+/// Candidates that each search proposes per requested document.
 const CANDIDATES_PER_DOCUMENT: usize = 5;
 
-/// Number of candidates per leg for this number of documents.
+/// Number of candidates per search for this number of documents.
 pub(super) fn candidates(documents: usize) -> usize {
     documents.saturating_mul(CANDIDATES_PER_DOCUMENT).clamp(CANDIDATES_MIN, CANDIDATES_MAX)
 }
@@ -101,7 +101,7 @@ mod tests {
             Settings { meaning_weight: f64::NAN, neighbour_weight: 1.1, words_max: 0, ..Settings::default() };
         assert_eq!(nonsense.problems().len(), 3);
         let index = index::Settings { threads_max: 0, ..index::Settings::default() };
-        let found = Settings { index, ..Settings::default() }.problems();
-        assert_eq!(found, [("index.threads_max".to_owned(), "must be at least 1".to_owned())]);
+        let problems = Settings { index, ..Settings::default() }.problems();
+        assert_eq!(problems, [("index.threads_max".to_owned(), "must be at least 1".to_owned())]);
     }
 }

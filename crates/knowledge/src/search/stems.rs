@@ -28,10 +28,10 @@ impl QueryStems {
         self.0.first().map_or(0, |(_, stems)| stems.len())
     }
 
-    /// The stems in a language, in the order of the words; those in English for a language that was not asked for.
+    /// The stems in a language, in the order of the words; the English stems if the language was not requested.
     pub fn in_language(&self, language: Language) -> &[String] {
-        let known = self.0.iter().find(|(known, _)| *known == language).or(self.0.first());
-        known.map_or(&[], |(_, stems)| stems)
+        let entry = self.0.iter().find(|(entry, _)| *entry == language).or(self.0.first());
+        entry.map_or(&[], |(_, stems)| stems)
     }
 
     /// The distinct stems in `languages`, in the order of the words. A stem of two words belongs to the first one.
@@ -62,7 +62,7 @@ mod tests {
             forms.map(|form| (form.word, form.stem)).collect::<Vec<_>>()
         };
         assert_eq!(forms(LanguageSet::default()), [(0, "hauser".to_owned()), (1, "boat".to_owned())]);
-        // Both languages stem the second word alike.
+        // Both languages have the same stem for the second word.
         let both = [(0, "hauser"), (0, "haus"), (1, "boat")].map(|(word, stem)| (word, stem.to_owned()));
         assert_eq!(forms(german), both);
         assert_eq!((stems.words(), stems.in_language(Language::French)), (2, stems.in_language(Language::English)));

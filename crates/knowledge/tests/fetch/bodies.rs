@@ -157,10 +157,10 @@ async fn a_bomb_is_cut_while_it_goes_off() {
 #[tokio::test]
 async fn floods_of_headers_are_cut() {
     let site = Site::start(|request, _| {
-        let begun = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n".to_vec();
+        let opening = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n".to_vec();
         match request.target.as_str() {
-            "/endless" => vec![Step::Send(begun), Step::Flood(b"x-a: b\r\n".repeat(100))],
-            "/endless-value" => vec![Step::Send([begun, b"x-a: ".to_vec()].concat()), Step::Flood(vec![b'a'; 4096])],
+            "/endless" => vec![Step::Send(opening), Step::Flood(b"x-a: b\r\n".repeat(100))],
+            "/endless-value" => vec![Step::Send([opening, b"x-a: ".to_vec()].concat()), Step::Flood(vec![b'a'; 4096])],
             "/endless-status" => vec![Step::Send(b"HTTP/1.1 200 ".to_vec()), Step::Flood(vec![b'a'; 4096])],
             "/many" => answer(200, &[("x-a", "b"); 200], ""),
             _ => answer(200, &[("content-type", "text/html"), ("x-a", &"b".repeat(70_000))], ""),

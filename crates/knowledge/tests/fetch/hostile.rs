@@ -235,12 +235,12 @@ async fn a_name_that_changes_its_mind_is_judged_at_every_connection() {
     let names = Names::default().with("rebinding.example", &[&["127.0.0.1"], &["127.0.0.2"], &["127.0.0.1"], &["::1"]]);
     let fetcher = fetcher_with(settings_for(&site), names.clone());
     let url = format!("http://rebinding.example:{}/", site.port());
-    for (asked, is_reached) in [(1, true), (2, false), (3, true), (4, false)] {
+    for (lookups, is_reached) in [(1, true), (2, false), (3, true), (4, false)] {
         let answered = fetch(&fetcher, &url).await;
-        assert_eq!(answered.is_ok(), is_reached, "{asked}");
+        assert_eq!(answered.is_ok(), is_reached, "{lookups}");
         assert!(is_reached || answered == Err(FetchError::BlockedAddress));
         // One lookup is used for the check and the connection.
-        assert_eq!(names.asked(), asked);
+        assert_eq!(names.asked(), lookups);
     }
     let reached: Vec<String> = site.requests().iter().map(|request| request.local.to_string()).collect();
     assert_eq!(reached, ["127.0.0.1", "127.0.0.1"]);
@@ -338,8 +338,8 @@ async fn proxies_of_the_environment_are_ignored() {
     for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
         again.env(name, format!("http://127.0.0.1:{}", trap.port()));
     }
-    let done = again.env_remove("no_proxy").env_remove("NO_PROXY").output().await.unwrap();
-    let said = String::from_utf8_lossy(&done.stdout);
-    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+    let output = again.env_remove("no_proxy").env_remove("NO_PROXY").output().await.unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && stdout.contains("1 passed"), "{stdout}");
     trap.assert_untouched().await;
 }

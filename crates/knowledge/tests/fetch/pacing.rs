@@ -26,17 +26,17 @@ async fn a_host_gets_one_request_at_a_time_in_the_order_of_asking() {
 /// Long enough to detect an unexpected request.
 const MOMENT: Duration = Duration::from_millis(300);
 /// Timeout of an expected request.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIME_LIMIT: Duration = Duration::from_mins(1);
 
 /// Whether a second page of the site is requested within this time after the first.
 async fn asks_for_two_pages(settings: FetchSettings, site: &Site, within: Duration) -> bool {
     let pages = || site.targets().iter().filter(|target| *target != "/robots.txt").count();
-    let before = pages();
+    let baseline = pages();
     let fetcher = fetcher(settings);
     let (first, second) = (site.url("/first"), site.url("/second"));
     let both = async { tokio::join!(fetch(&fetcher, &first), fetch(&fetcher, &second)) };
     let over = async {
-        while pages() == before {
+        while pages() == baseline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         tokio::time::sleep(within).await;
@@ -45,7 +45,7 @@ async fn asks_for_two_pages(settings: FetchSettings, site: &Site, within: Durati
         _ = both => {}
         () = over => {}
     }
-    pages() == before + 2
+    pages() == baseline + 2
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn between_two_pages_of_a_host_there_is_the_pause_that_is_configured() {
     let site = Site::start(|_, _| page("hello")).await;
     let paused = FetchSettings { host_interval: Duration::from_mins(10), ..settings_for(&site) };
     assert!(!asks_for_two_pages(paused, &site, MOMENT).await);
-    assert!(asks_for_two_pages(settings_for(&site), &site, PATIENCE).await);
+    assert!(asks_for_two_pages(settings_for(&site), &site, TIME_LIMIT).await);
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn between_two_pages_of_a_host_there_is_the_pause_that_its_robots_txt_asks
     .await;
     let obeying = |crawl_delay_max| FetchSettings { robots: RobotsRule::Obey, crawl_delay_max, ..settings_for(&site) };
     assert!(!asks_for_two_pages(obeying(Duration::from_mins(10)), &site, MOMENT).await);
-    assert!(asks_for_two_pages(obeying(Duration::ZERO), &site, PATIENCE).await);
+    assert!(asks_for_two_pages(obeying(Duration::ZERO), &site, TIME_LIMIT).await);
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn a_pause_that_a_host_asked_for_holds_all_of_its_pages() {
     assert!(!asks_for_two_pages(patient, &site, MOMENT).await);
     assert_eq!(site.targets(), ["/first"]);
     let impatient = settings_for(&site);
-    assert!(asks_for_two_pages(impatient, &site, PATIENCE).await);
+    assert!(asks_for_two_pages(impatient, &site, TIME_LIMIT).await);
 }
 
 /// A site that responds only when `together` requests are pending.
@@ -134,24 +134,24 @@ async fn silent_hosts_of_greedy_accounts_leave_a_place_to_another() {
         ..settings_for(&site)
     };
     let fetcher = Arc::new(fetcher_with(settings, names));
-    let (done, mut greedy) = (Arc::new(AtomicUsize::new(0)), JoinSet::new());
+    let (completed, mut greedy) = (Arc::new(AtomicUsize::new(0)), JoinSet::new());
     for (nth, host) in hosts.iter().take(36).enumerate() {
-        let (fetcher, done) = (Arc::clone(&fetcher), Arc::clone(&done));
+        let (fetcher, completed) = (Arc::clone(&fetcher), Arc::clone(&completed));
         let url = format!("http://{host}:{}/silent", site.port()).parse().unwrap();
         greedy.spawn(async move {
             assert!(fetcher.fetch(&account(["eve", "mallory", "trudy"][nth % 3]), &url).await.is_err());
-            done.fetch_add(1, Ordering::Relaxed);
+            completed.fetch_add(1, Ordering::Relaxed);
         });
     }
-    // All three have had turns, which were slow.
-    while done.load(Ordering::Relaxed) < 6 {
+    // All three accounts have had slow turns.
+    while completed.load(Ordering::Relaxed) < 6 {
         tokio::task::yield_now().await;
     }
-    let before = done.load(Ordering::Relaxed);
+    let baseline = completed.load(Ordering::Relaxed);
     let url = format!("http://{}:{}/", hosts[36], site.port()).parse().unwrap();
     fetcher.fetch(&account("ada"), &url).await.unwrap();
-    let turns = done.load(Ordering::Relaxed) - before;
-    // In one queue for all it would wait for the 28 that have not begun.
+    let turns = completed.load(Ordering::Relaxed) - baseline;
+    // In one common queue it would wait for the 28 requests that have not started.
     assert!(turns <= 12, "a page waited for {turns} requests of others");
     greedy.abort_all();
 }

@@ -11,13 +11,13 @@ use crate::{fetch, fetcher, settings_for};
 
 /// Number of requests for each target.
 fn counts(site: &Site, targets: &[&str]) -> Vec<usize> {
-    let asked = site.targets();
-    targets.iter().map(|target| asked.iter().filter(|found| found == target).count()).collect()
+    let requests = site.targets();
+    targets.iter().map(|target| requests.iter().filter(|request| request == target).count()).collect()
 }
 
 #[tokio::test]
 async fn statuses_that_may_pass_are_tried_again() {
-    let site = Site::start(|request, before| match (request.target.as_str(), before) {
+    let site = Site::start(|request, count| match (request.target.as_str(), count) {
         ("/recovers", 2) | ("/busy-once", 1) => page("fine now"),
         ("/404", _) => answer(404, &[("content-type", "text/html")], "<p>secret of the server</p>"),
         ("/410", _) => answer(410, &[], ""),
@@ -31,7 +31,7 @@ async fn statuses_that_may_pass_are_tried_again() {
     })
     .await;
     let fetcher = fetcher(settings_for(&site));
-    for (path, expected, asked) in [
+    for (path, expected, requests) in [
         ("/recovers", None, 3),
         ("/busy-once", None, 2),
         ("/404", Some(Fault::Http(404)), 1),
@@ -44,7 +44,7 @@ async fn statuses_that_may_pass_are_tried_again() {
     ] {
         let answered = fetch(&fetcher, &site.url(path)).await;
         assert_eq!(answered.as_ref().err().and_then(FetchError::fault), expected, "{path}");
-        assert_eq!(counts(&site, &[path]), [asked], "{path}");
+        assert_eq!(counts(&site, &[path]), [requests], "{path}");
         let said = answered.err().map(|error| error.to_string()).unwrap_or_default();
         assert!(!said.contains("secret") && !said.contains("127.0.0.1"), "{said}");
     }
@@ -52,9 +52,9 @@ async fn statuses_that_may_pass_are_tried_again() {
 
 #[tokio::test]
 async fn connections_that_break_are_tried_again() {
-    let site = Site::start(|request, before| {
+    let site = Site::start(|request, count| {
         let announced = head(200, &[("content-type", "text/plain"), ("content-length", "100")]);
-        match (request.target.as_str(), before) {
+        match (request.target.as_str(), count) {
             ("/at-once" | "/in-the-head" | "/in-the-body", 2) => page("fine now"),
             ("/at-once", _) => vec![],
             ("/in-the-head", _) => vec![Step::Send(b"HTTP/1.1 200 OK\r\ncont".to_vec())],

@@ -12,8 +12,8 @@ use crate::{fetch, fetcher, settings_for};
 /// A site with this `robots.txt`, and a page at every other path.
 async fn site(robots: impl Fn(&Request, usize) -> Vec<Step> + Send + Sync + 'static) -> Site {
     Site::start(
-        move |request, before| {
-            if request.target == "/robots.txt" { robots(request, before) } else { page("hello") }
+        move |request, count| {
+            if request.target == "/robots.txt" { robots(request, count) } else { page("hello") }
         },
     )
     .await
@@ -60,12 +60,9 @@ async fn a_silent_site_costs_all_pages_of_a_batch_one_request() {
 
 #[tokio::test]
 async fn robots_txt_is_requested_again_after_it_expires() {
-    let site = site(
-        |_, before| {
-            if before == 0 { answer(404, &[], "") } else { answer(200, &[], "User-agent: *\nDisallow: /") }
-        },
-    )
-    .await;
+    let site =
+        site(|_, count| if count == 0 { answer(404, &[], "") } else { answer(200, &[], "User-agent: *\nDisallow: /") })
+            .await;
     let fetcher = fetcher(FetchSettings { robots_cached_for: Duration::ZERO, ..obedient(&site) });
     fetch(&fetcher, &site.url("/a")).await.unwrap();
     assert_eq!(fetch(&fetcher, &site.url("/a")).await, Err(FetchError::RobotsDisallowed));
@@ -89,7 +86,7 @@ async fn a_missing_robots_txt_forbids_nothing_and_an_unreadable_one_everything()
         assert_eq!(answered.as_ref().err().and_then(FetchError::fault), expected, "{status}: {answered:?}");
         assert_eq!(site.targets().contains(&"/page".to_owned()), expected.is_none(), "{status}");
     }
-    let site = site(|_, before| if before < 2 { answer(500, &[], "") } else { answer(404, &[], "") }).await;
+    let site = site(|_, count| if count < 2 { answer(500, &[], "") } else { answer(404, &[], "") }).await;
     fetch(&fetcher(obedient(&site)), &site.url("/page")).await.unwrap();
 }
 
@@ -128,8 +125,8 @@ async fn robots_txt_is_fetched_with_the_same_defences() {
 #[tokio::test]
 async fn of_a_huge_robots_txt_the_beginning_counts() {
     let endless = site(|_, _| {
-        let begun = [head(200, &[]), b"User-agent: *\nDisallow: /no\n".to_vec()].concat();
-        vec![Step::Send(begun), Step::Flood(b"# and so on\n".repeat(1000))]
+        let start = [head(200, &[]), b"User-agent: *\nDisallow: /no\n".to_vec()].concat();
+        vec![Step::Send(start), Step::Flood(b"# and so on\n".repeat(1000))]
     })
     .await;
     let fetching = fetcher(obedient(&endless));

@@ -147,15 +147,15 @@ async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, local: IpAddr
     let head = String::from_utf8(head).unwrap();
     let target = head.split(' ').nth(1).unwrap().to_owned();
     let request = Request { target, head, local };
-    let before = {
+    let count = {
         let mut requests = seen.requests.lock().unwrap();
-        let before = requests.iter().filter(|past| past.target == request.target).count();
+        let count = requests.iter().filter(|past| past.target == request.target).count();
         requests.push(request.clone());
-        before
+        count
     };
     let now = seen.in_progress.fetch_add(1, Ordering::SeqCst) + 1;
     seen.busiest.fetch_max(now, Ordering::SeqCst);
-    let mut steps = script(&request, before);
+    let mut steps = script(&request, count);
     let last = steps.pop();
     for step in steps {
         take(step, &mut stream).await;
@@ -244,9 +244,9 @@ impl Trap {
 
     /// Connects to the listener: an earlier connection would be accepted first.
     pub async fn assert_untouched(self) {
-        let ours = TcpStream::connect(("127.0.0.1", self.port())).await.unwrap();
+        let connection = TcpStream::connect(("127.0.0.1", self.port())).await.unwrap();
         let (_, first) = self.listener.accept().await.unwrap();
-        assert_eq!(first.port(), ours.local_addr().unwrap().port(), "somebody fell into the trap");
+        assert_eq!(first.port(), connection.local_addr().unwrap().port(), "somebody fell into the trap");
     }
 }
 
@@ -279,8 +279,9 @@ impl reqwest::dns::Resolve for Names {
             None => Err("no such name".into()),
         };
         // The port of a resolved address must be ignored.
-        let answer = answer
-            .map(|found| Box::new(found.into_iter().map(|address| SocketAddr::new(address, 1))) as reqwest::dns::Addrs);
+        let answer = answer.map(|addresses| {
+            Box::new(addresses.into_iter().map(|address| SocketAddr::new(address, 1))) as reqwest::dns::Addrs
+        });
         Box::pin(async move { answer })
     }
 }

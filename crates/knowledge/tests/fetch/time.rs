@@ -19,8 +19,8 @@ async fn a_server_that_stops_in_the_middle_is_left() {
         "/head" => vec![Step::Send(b"HTTP/1.1 200 OK\r\ncontent-type: text/ht".to_vec()), Step::Hang],
         "/body" => vec![Step::Send(head(200, &[("content-type", "text/html")])), Step::Hang],
         _ => {
-            let begun = head(200, &[("content-type", "text/html"), ("content-length", "1000")]);
-            vec![Step::Send([begun, b"<html>".to_vec()].concat()), Step::Hang]
+            let opening = head(200, &[("content-type", "text/html"), ("content-length", "1000")]);
+            vec![Step::Send([opening, b"<html>".to_vec()].concat()), Step::Hang]
         }
     })
     .await;

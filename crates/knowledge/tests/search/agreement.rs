@@ -5,8 +5,8 @@ use domain::ids::SpaceId;
 use domain::memory::ModelId;
 use knowledge::index::database::{Pgvector, Upkeep};
 use knowledge::index::{Index, Settings};
+use store::chunk::{ChunkId, ChunkLimits};
 use store::memory::MemoryScope;
-use store::passage::{ChunkId, ChunkLimits};
 
 use crate::world::World;
 
@@ -22,7 +22,7 @@ fn direction(rng: &Rng) -> Vec<f32> {
     raw.iter().map(|value| value / length).collect()
 }
 
-/// Equal except for the last results, whose similarities may be nearly equal to those of the next ones.
+/// Equal except for the last results, which may have nearly the same similarity as the next ones.
 fn assert_same(a: &[(ChunkId, f32)], b: &[(ChunkId, f32)]) {
     // The error of a cosine in memory is at most 0.002.
     const OFF: f32 = 0.005;
@@ -50,24 +50,24 @@ async fn pgvector_and_memory_agree() {
     let ada = world.account("ada@example.com").await;
     let (red, blue) = (world.space(&ada).await, world.space(&ada).await);
     let spaces: [&[SpaceId]; 4] = [&[], &[red], &[blue], &[red, blue]];
-    let mut kept = Vec::new();
+    let mut memories = Vec::new();
     for at in 0..MEMORIES {
         if at == MEMORIES / 2 {
             // Half of the vectors are stored before the start, half after it.
             for index in [&exact, &by_graph] {
                 index.prepare().await.unwrap();
                 while index.keep_up(Some(&model)).await.unwrap() == Upkeep::Copying {}
-                assert!(index.by_database(&model) && index.shelves() == 0);
+                assert!(index.by_database(&model) && index.account_indexes() == 0);
             }
         }
         let vectors: Vec<Vec<f32>> = (0..CHUNKS).map(|_| direction(&rng)).collect();
-        kept.push(world.add_vectors(&ada, &format!("{at}"), &model, &vectors, spaces[at % 4]).await);
+        memories.push(world.add_vectors(&ada, &format!("{at}"), &model, &vectors, spaces[at % 4]).await);
     }
-    for memory in kept.iter().step_by(7) {
+    for memory in memories.iter().step_by(7) {
         assert!(world.store.memory_delete(*memory, &ada).await.unwrap());
     }
-    let shelves = world.store.shelves_in(&MemoryScope::Account(ada), 9).await.unwrap();
-    let number = shelves[0].number;
+    let account_indexes = world.store.account_indexes_in(&MemoryScope::Account(ada), 9).await.unwrap();
+    let number = account_indexes[0].number;
     assert_eq!(exact.keep_up(Some(&model)).await.unwrap(), Upkeep::Done);
     let no_graphs = Settings { pgvector_graphs_max: 0, ..settings(Pgvector::Auto, 100) };
     let without_graphs = Index::new(world.store.clone(), no_graphs);
@@ -83,7 +83,7 @@ async fn pgvector_and_memory_agree() {
             let near = async |index: &Index, wanted: ChunkLimits| {
                 let within = within.clone().map(Into::into);
                 index
-                    .nearest(&world.store, &shelves, &model, std::sync::Arc::clone(&query), within, wanted)
+                    .nearest(&world.store, &account_indexes, &model, std::sync::Arc::clone(&query), within, wanted)
                     .await
                     .unwrap()
             };

@@ -15,7 +15,7 @@ fn bounded() -> Settings {
 }
 
 fn ranking(answer: &SearchResults) -> Vec<(&str, f64)> {
-    answer.found.iter().map(|found| (found.memory.title.as_str(), found.similarity)).collect()
+    answer.found.iter().map(|hit| (hit.memory.title.as_str(), hit.similarity)).collect()
 }
 
 on_each_vector_index! {
@@ -33,8 +33,8 @@ on_each_vector_index! {
         let all = world.search().await;
         let some = world.search_with(&world.store, &world.letters, bounded()).await;
         for text in ["heat", "wing heat", "heat wing zebra"] {
-            let asked = SearchQuery { limit: 8, ..query(text, &MemoryScope::Spaces(vec![red])) };
-            let (all, some) = (all.search(&asked).await.unwrap(), some.search(&asked).await.unwrap());
+            let search_query = SearchQuery { limit: 8, ..query(text, &MemoryScope::Spaces(vec![red])) };
+            let (all, some) = (all.search(&search_query).await.unwrap(), some.search(&search_query).await.unwrap());
             assert_eq!(all.found.len(), 8);
             // FTS5 uses other parameters, so the last candidates with similar scores may differ.
             assert_eq!(ranking(&all)[..4].iter().map(|(_, similarity)| *similarity).collect::<Vec<_>>(),

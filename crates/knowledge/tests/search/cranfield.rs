@@ -61,7 +61,7 @@ async fn words_alone_rank_as_well_as_bm25_does_and_the_default_better() {
             let gains = (2_u8..).map(|place| 1.0 / f64::from(place).log2());
             let hits = answer.found.iter().zip(gains.clone());
             let reached: f64 =
-                hits.filter(|(found, _)| relevant.contains(&names[&found.memory.id])).map(|(_, gain)| gain).sum();
+                hits.filter(|(hit, _)| relevant.contains(&names[&hit.memory.id])).map(|(_, gain)| gain).sum();
             sum += reached / gains.take(relevant.len().min(10)).sum::<f64>();
         }
         if embedder.model().is_some() {

@@ -10,14 +10,14 @@ use store::memory::MemoryScope;
 use crate::world::{World, query, titles};
 use harness::on_each_vector_index;
 
-fn repeated(passage: &str, passages: usize) -> String {
-    vec![passage; passages].join("|")
+fn repeated(chunk: &str, chunks: usize) -> String {
+    vec![chunk; chunks].join("|")
 }
 
-/// Adds a memory whose many chunks all match better than a chunk that also has other words.
-async fn long(world: &World, account: &UserAccountId, passage: &str, spaces: &[SpaceId]) {
-    for (title, passages) in [("long", 100), ("longer", 120), ("longest", 300)] {
-        world.add(account, title, &repeated(passage, passages), spaces).await;
+/// Adds a memory with many chunks, all of which match better than a chunk that also has other words.
+async fn long(world: &World, account: &UserAccountId, chunk: &str, spaces: &[SpaceId]) {
+    for (title, chunks) in [("long", 100), ("longer", 120), ("longest", 300)] {
+        world.add(account, title, &repeated(chunk, chunks), spaces).await;
     }
 }
 
@@ -34,7 +34,7 @@ on_each_vector_index! {
         long(world, &ada, "zubrowka", &[red]).await;
         world.add(&ada, "after", "a bison eats grass and zubrowka has a blade of it", &[red]).await;
         let expected = BTreeSet::from(["before", "after", "long", "longer", "longest"]);
-        // Rare words; words so common that a chunk must have all of them; words so common that nothing is ranked.
+        // Rare words; words so common that a chunk must contain them all; words so common that nothing is ranked.
         for postings_max in [3_000, 100, 1] {
             let settings = Settings { postings_max, ..Settings::default() };
             let search = world.search_with(&world.store, &world.letters, settings).await;
@@ -50,7 +50,6 @@ on_each_vector_index! {
         }
     }
 
-    /// Semantic neighbours leave candidates for an exact lexical match.
     async fn semantic_neighbours_leave_room_for_the_exact_word(world: &World) {
         let ada = world.account("ada@example.com").await;
         long(world, &ada, "zubrowka bar", &[]).await;

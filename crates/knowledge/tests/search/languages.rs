@@ -1,4 +1,4 @@
-//! Memories in several languages, found by words alone.
+//! Memories in several languages, found by lexical search.
 
 use domain::Rng;
 use domain::language::Language;

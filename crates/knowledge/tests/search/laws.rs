@@ -15,16 +15,16 @@ on_each_vector_index! {
     async fn kept_entries_are_found_at_once_and_forgotten_ones_are_not(world: &World) {
         let ada = world.account("ada@example.com").await;
         let scope = MemoryScope::Account(ada.clone());
-        let (here, there) = (world.search().await, world.second().await);
+        let (here, other) = (world.search().await, world.second().await);
         assert!(here.search(&query("heat", &scope)).await.unwrap().found.is_empty());
         for round in 0..5 {
             let title = format!("title {round}");
             let id = world.add(&ada, &title, "the heat of wings", &[]).await;
-            for search in [&here, &there] {
+            for search in [&here, &other] {
                 assert_eq!(search.search(&query("heat", &scope)).await.unwrap().found.len(), 1);
             }
             assert!(world.store.memory_delete(id, &ada).await.unwrap());
-            for search in [&here, &there] {
+            for search in [&here, &other] {
                 assert!(search.search(&query("heat", &scope)).await.unwrap().found.is_empty());
             }
         }
@@ -33,7 +33,7 @@ on_each_vector_index! {
         world.add(&ada, "page", "new sentence", &[]).await;
         let answer = here.search(&query("sentence", &scope)).await.unwrap();
         assert_eq!(answer.found[0].chunks[0].content, "new sentence");
-        assert!(answer.found.iter().all(|found| found.chunks.len() == 1));
+        assert!(answer.found.iter().all(|hit| hit.chunks.len() == 1));
     }
 
     async fn no_account_finds_memories_of_another(world: &World) {
@@ -78,17 +78,17 @@ on_each_vector_index! {
         let answer = search.search(&query("heat wings", &scope)).await.unwrap();
         assert_eq!(answer.by_words_alone, None);
         assert_eq!(titles(&answer)[0], "on heat wings");
-        let numbers: Vec<f64> = answer.found.iter().map(|found| found.similarity).collect();
+        let numbers: Vec<f64> = answer.found.iter().map(|hit| hit.similarity).collect();
         assert!(numbers.is_sorted_by(|a, b| a >= b) && numbers.len() > 2, "{numbers:?}");
         for number in &numbers {
             assert!((0.0..=1.0).contains(number) && (number * 1e4 - (number * 1e4).round()).abs() < 1e-6, "{number}");
         }
         for (limit, threshold) in [(1, 0.0), (3, 0.0), (10, numbers[1]), (10, numbers[1] + 1e-9), (10, 1.0), (0, 0.0)] {
-            let asked = SearchQuery { limit, threshold, ..query("heat wings", &scope) };
-            let some = search.search(&asked).await.unwrap();
+            let search_query = SearchQuery { limit, threshold, ..query("heat wings", &scope) };
+            let some = search.search(&search_query).await.unwrap();
             let expected: Vec<f64> =
                 numbers.iter().copied().filter(|number| *number >= threshold).take(limit).collect();
-            assert_eq!(some.found.iter().map(|found| found.similarity).collect::<Vec<_>>(), expected);
+            assert_eq!(some.found.iter().map(|hit| hit.similarity).collect::<Vec<_>>(), expected);
         }
     }
 
@@ -99,13 +99,13 @@ on_each_vector_index! {
         let long = "heat ".repeat(30_000);
         world.add(&ada, "long", &long, &[]).await;
         let answer = world.search().await.search(&query("heat wings", &MemoryScope::Account(ada))).await.unwrap();
-        let found = answer.found.iter().find(|found| found.memory.title.is_empty()).unwrap();
-        assert_eq!(found.chunks.len(), 5);
-        assert_eq!(found.chunks[0].content, "heat wings");
-        assert!((found.chunks[0].similarity - found.similarity).abs() < f64::EPSILON);
-        assert!(found.chunks.is_sorted_by(|a, b| a.similarity >= b.similarity));
-        assert_eq!(found.memory.content, text);
-        let long = answer.found.iter().find(|found| found.memory.title == "long").unwrap();
+        let hit = answer.found.iter().find(|hit| hit.memory.title.is_empty()).unwrap();
+        assert_eq!(hit.chunks.len(), 5);
+        assert_eq!(hit.chunks[0].content, "heat wings");
+        assert!((hit.chunks[0].similarity - hit.similarity).abs() < f64::EPSILON);
+        assert!(hit.chunks.is_sorted_by(|a, b| a.similarity >= b.similarity));
+        assert_eq!(hit.memory.content, text);
+        let long = answer.found.iter().find(|hit| hit.memory.title == "long").unwrap();
         assert_eq!(long.memory.content.len(), 100_000);
     }
 
@@ -146,7 +146,7 @@ on_each_vector_index! {
         assert_eq!(titles(&search.search(&query("heat", &scope)).await.unwrap()), ["heat", "hills"]);
     }
 
-    async fn shelves_that_do_not_fit_are_read_again(world: &World) {
+    async fn account_indexes_that_do_not_fit_are_read_again(world: &World) {
         let settings = Settings {
             index: index::Settings {
                 pgvector: Pgvector::Off,
@@ -172,7 +172,7 @@ on_each_vector_index! {
         for _ in 0..3 {
             for scope in &scopes {
                 assert_eq!(search.search(&query("hot", scope)).await.unwrap().found.len(), 2);
-                assert_eq!(search.index().shelves(), 1);
+                assert_eq!(search.index().account_indexes(), 1);
                 assert!(search.index().bytes() > 0);
             }
         }

@@ -1,4 +1,4 @@
-//! Search on both databases, with a model whose vectors can be computed by hand.
+//! Search on both databases, with a model simple enough to compute its vectors by hand.
 #![expect(clippy::unwrap_used, reason = "the bodies of the tests are outside of the functions that run them")]
 
 mod agreement;

@@ -1,7 +1,7 @@
-//! The bundled model with a memory: a text that the same model has embedded in an earlier run is not embedded again.
+//! A cache of the bundled model: a text that the same model has embedded in an earlier run is not embedded again.
 //!
-//! The vectors are in a file of the build folder whose name is the digest of the crate of the model, code and weights: any change of the
-//! model begins an empty file, and any change of a text is another text.
+//! The vectors are in a file of the build folder. The file name is the digest of the model's crate, code and weights, so a change of the
+//! model starts an empty file.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

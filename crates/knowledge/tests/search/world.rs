@@ -17,7 +17,8 @@ use store::memory::{ChunkPut, MemoryPut, MemoryQuota, MemoryScope, Put};
 use store::{DatabaseSettings, Store};
 use tempfile::TempDir;
 
-/// A vector has one dimension per first letter of a stem: texts whose words begin alike are similar.
+/// A vector has one dimension per first letter of a stem: texts with the same initial letters are
+/// similar.
 #[derive(Debug, Clone)]
 pub struct Letters {
     model: ModelId,
@@ -217,5 +218,5 @@ pub fn query(text: &str, scope: &MemoryScope) -> SearchQuery {
 
 /// The titles of the results, best first.
 pub fn titles(answer: &SearchResults) -> Vec<&str> {
-    answer.found.iter().map(|found| found.memory.title.as_str()).collect()
+    answer.found.iter().map(|hit| hit.memory.title.as_str()).collect()
 }

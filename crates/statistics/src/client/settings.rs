@@ -61,8 +61,8 @@ impl UpstreamSettings {
         let url = self.url.as_ref().and_then(|_| self.base_url().err()).map(|fault| ("url", fault.to_string()));
         let token = self.authorization().err().map(|fault| ("token", fault.to_string()));
         let longer = |name, value: Duration| value.is_zero().then(|| (name, "must be longer than 0s".to_owned()));
-        let found = [url, token, longer("timeout", self.timeout), longer("connect_timeout", self.connect_timeout)];
-        found.into_iter().flatten().map(|(field, rule)| (field.to_owned(), rule)).collect()
+        let problems = [url, token, longer("timeout", self.timeout), longer("connect_timeout", self.connect_timeout)];
+        problems.into_iter().flatten().map(|(field, rule)| (field.to_owned(), rule)).collect()
     }
 
     /// The base URL, without a slash at the end.

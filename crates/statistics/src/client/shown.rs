@@ -1,8 +1,8 @@
-//! Filters the answers of an external service by caller.
+//! Filters the responses of an external service by caller.
 //!
-//! The contract names identities to the service, and anybody may register a computer under any identity. Therefore entries of computers
-//! that are not the caller's are removed from a page, and the proof of such an event is 404. Only answers in the form of the embedded
-//! service can be filtered: an entry without `machine_uuid`, or a proof without `chain.machine_id`, is passed on unchanged.
+//! The contract names identities to the service, and any client can register a computer under any identity. Therefore entries of
+//! foreign computers are removed from a page, and the proof of such an event is 404. Only responses in the form of the embedded service
+//! can be filtered: an entry without `machine_uuid`, or a proof without `chain.machine_id`, is passed on unchanged.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub(super) fn page(answer: Passed, shown: &Recorders) -> Passed {
     Passed { body: Bytes::from(body), ..answer }
 }
 
-/// The proof, or 404 if it is of a foreign computer's event.
+/// The proof, or 404 if the event is from a foreign computer.
 pub(super) fn proof(answer: Passed, shown: &Recorders) -> Passed {
     #[derive(Deserialize)]
     struct Proof {

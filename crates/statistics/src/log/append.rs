@@ -12,8 +12,8 @@ use super::postgres::ContendedEvents;
 use async_recursion::async_recursion as boxed;
 
 impl Log {
-    /// Takes a group of events; one outcome per event, in order. New events are durable when it returns; after an error, any of the group
-    /// may be.
+    /// Appends a group of events; one outcome per event, in order. New events are durable on success. After an error any event may be
+    /// stored.
     #[boxed]
     pub async fn append(&self, group: &[Append]) -> Result<Vec<AppendOutcome>, LogError> {
         self.admits()?;
@@ -33,8 +33,8 @@ impl Log {
     }
 
     /// Appends events and answers each after its commit, or with the error that prevented it. On SQLite it only queues them: groups form
-    /// while another one is committed. On PostgreSQL it returns when all are answered, except the events of chains that another process had
-    /// locked: those are returned, to be settled beside the next group.
+    /// while another one is committed. On PostgreSQL it returns after all answers, except for events of chains that another process has
+    /// locked: it returns those, and the caller settles them concurrently with the next group.
     #[boxed]
     pub async fn submit(&self, events: Vec<(Append, AppendReply)>) -> Option<ContendedEvents> {
         if let Err(error) = self.admits() {

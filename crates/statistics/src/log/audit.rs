@@ -1,12 +1,12 @@
 //! Reading the whole log again, from the first event to the last signed checkpoint.
 //!
-//! 1. Every event hashes to its seal, agrees with the columns of its row, and has the leaf hash of its row.
+//! 1. Every event hashes to its seal and agrees with the columns and the leaf hash of its row.
 //! 2. Every event continues its chain, in the order of the tree, and every chain ends at its stored head.
 //! 3. The leaves, in the order of their places and without a gap, yield the stored tiles and the signed root.
 //! 4. The checkpoint opens under its key, and names this size and root.
 //! 5. In an SQLite file the index of activity and the runs of ids contain each indexed event once ([`indexes`]).
 //!
-//! It takes memory for each chain, not for each event, and may run beside the living log: it reads the events that were signed when it began.
+//! It uses memory per chain, not per event, and may run while the log is in use: it reads the events that were signed when it started.
 
 mod events;
 mod fault;
@@ -23,8 +23,8 @@ use uuid::Uuid;
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::read::described;
-use super::shelf::cache::Signed;
 use super::sql::{self, Dialect};
+use super::tree_cache::cache::Signed;
 use crate::checkpoint::VerifierKey;
 use crate::merkle;
 use crate::merkle::tile::Tiles;
@@ -51,10 +51,10 @@ impl Log {
         if (checkpoint.size, checkpoint.root) != (signed.size, signed.root) {
             return Err(AuditFault::Checkpoint("it is of another tree than the one that is stored with it".to_owned()));
         }
-        let before = self.heads().await?;
+        let earlier_heads = self.heads().await?;
         let mut indexes = self.indexes().await?;
         let (events, heads, stored) = self.audit_events(&signed, &mut indexes).await?;
-        reaches(&before, &heads)?;
+        reaches(&earlier_heads, &heads)?;
         reaches(&stored, &self.heads().await?)?;
         indexes.compare()?;
         self.audit_tree(signed.size, signed.root).await?;
@@ -80,11 +80,11 @@ impl Log {
                 let position =
                     Position { chain_epoch: proof.chain.chain_epoch, seq: proof.chain.seq, prev: proof.chain.prev };
                 let key = (row.proof.machine_id, proof.chain.agent_id);
-                let before = heads.get(&key).copied();
-                Head::judge(before.as_ref().map(|(head, _)| head), &position)
+                let previous = heads.get(&key).copied();
+                Head::judge(previous.as_ref().map(|(head, _)| head), &position)
                     .map_err(|refusal: ChainRefusal| AuditFault::Link { event, expected: refusal.expected() })?;
                 let links_to = proof.chain.prev_event_id;
-                if links_to.is_some() && links_to != before.map(|(_, id)| id) {
+                if links_to.is_some() && links_to != previous.map(|(_, id)| id) {
                     return Err(AuditFault::Link { event, expected: position });
                 }
                 let head = Head { chain_epoch: position.chain_epoch, seq: position.seq, self_hash: proof.self_hash };
@@ -126,8 +126,8 @@ impl Log {
             }
             tree.keep_edge(place);
         }
-        let found = merkle::root(&mut tree, size).map_err(LogError::from)?;
-        if found == root { Ok(()) } else { Err(AuditFault::Root { found, signed: root }) }
+        let computed_root = merkle::root(&mut tree, size).map_err(LogError::from)?;
+        if computed_root == root { Ok(()) } else { Err(AuditFault::Root { found: computed_root, signed: root }) }
     }
 
     async fn heads(&self) -> Result<Heads, AuditFault> {
@@ -145,8 +145,7 @@ impl Log {
     }
 }
 
-/// Whether every chain of an earlier look is there in a later one, and ends there or behind. A log without writers looks the same
-/// in both, so its heads are its last events.
+/// Whether every chain of an earlier read exists in a later one, with the same or a later head.
 fn reaches(earlier: &Heads, later: &Heads) -> Result<(), AuditFault> {
     for (key, (head, id)) in earlier {
         let agrees = later.get(key).is_some_and(|(known, known_id)| {

@@ -1,6 +1,6 @@
 //! Compares the stored log with the checkpoints that this process remembers, before it signs.
 //!
-//! The stored hashes are read from the database, past every cache, because a cache may be of the database before a failover.
+//! The stored hashes are read from the database and not from a cache, because a cache may predate a failover.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,8 +24,8 @@ use async_recursion::async_recursion as boxed;
 const COMPARE_EVERY: Duration = Duration::from_secs(1);
 
 impl Log {
-    /// Keeps the newest checkpoint in a file from now on, and compares the log with the one that is there. A log that does not continue it
-    /// is halted, not refused, so that it can be read.
+    /// Keeps the newest checkpoint in a file from now on, and compares the log with the checkpoint in that file. A log that does not
+    /// continue it is halted, not refused, so that it can be read.
     #[boxed]
     pub async fn remember_in(&self, path: &Path, installation: InstallationId) -> Result<(), LogError> {
         self.memory.open(path, installation)?;
@@ -42,7 +42,7 @@ impl Log {
         self.memory.write(now).await
     }
 
-    /// Judges the state that is about to grow: an error if the database is a standby, if the log is halted, or if it does not continue a
+    /// Checks the state that is about to grow. Fails if the database is a standby, the log is halted, or the log does not continue a
     /// remembered checkpoint; `false` if the state is not the newest that was compared.
     pub(super) async fn vouches_for(&self, state: &sql::State, is_to_grow: bool) -> Result<bool, LogError> {
         if state.recovering {
@@ -58,30 +58,31 @@ impl Log {
         Ok(is_known())
     }
 
-    /// Compares the stored log with every remembered checkpoint, and remembers its newest one. Halts it if it does not continue one of them.
+    /// Compares the stored log with every remembered checkpoint, and remembers the newest stored one. Halts the log if it does not continue
+    /// every remembered checkpoint.
     async fn compare(&self) -> Result<(), LogError> {
         if self.pool.is_postgres() && self.is_recovering().await? {
             return Err(LogError::Recovering);
         }
-        // Before the log: a larger checkpoint that is served to a client meanwhile is not in the row that was read before it.
+        // Read before the log: a larger checkpoint that is served to a client during the comparison is not in the row.
         let remembered = self.memory.expected();
-        let found = self.seen().await?;
-        if self.stored_root(found.size).await? != found.root {
+        let newest = self.seen().await?;
+        if self.stored_root(newest.size).await? != newest.root {
             return Err(LogError::Inconsistent);
         }
         for expected in remembered {
-            if let Some(fork) = self.fork(&expected, &found).await? {
-                return Err(self.halt(Halt::of(&expected, &found, fork), &found.vkey).await);
+            if let Some(fork) = self.fork(&expected, &newest).await? {
+                return Err(self.halt(Halt::of(&expected, &newest, fork), &newest.vkey).await);
             }
         }
-        if self.memory.known().is_some_and(|known| known.vkey != found.vkey) {
+        if self.memory.known().is_some_and(|known| known.vkey != newest.vkey) {
             self.drop_caches();
         }
-        self.memory.learn(found);
+        self.memory.learn(newest);
         Ok(())
     }
 
-    /// How the stored log, whose newest checkpoint is `found`, does not continue `expected`; `None` if it does.
+    /// Describes how the log at `found` diverges from `expected`; `None` if it continues it.
     async fn fork(&self, expected: &SeenCheckpoint, found: &SeenCheckpoint) -> Result<Option<Fork>, LogError> {
         if expected.vkey != found.vkey {
             let is_continued = self.is_key_known(&expected.vkey).await? || is_later_epoch(found, expected);
@@ -108,12 +109,12 @@ impl Log {
         Ok(SeenCheckpoint { vkey: signed.vkey, checkpoint: signed.checkpoint, size: signed.size, root: signed.root })
     }
 
-    /// How the log does not continue a checkpoint that a node remembers; `None` if it does. Reads O(log n) hashes.
+    /// Describes how the log diverges from a checkpoint that a node remembers; `None` if it continues it. Reads O(log n) hashes.
     #[boxed]
     pub async fn fork_from(&self, remembered: &SeenCheckpoint) -> Result<Option<Halt>, LogError> {
-        let found = self.seen().await?;
-        let fork = self.fork(remembered, &found).await?;
-        Ok(fork.map(|fork| Halt::of(remembered, &found, fork)))
+        let newest = self.seen().await?;
+        let fork = self.fork(remembered, &newest).await?;
+        Ok(fork.map(|fork| Halt::of(remembered, &newest, fork)))
     }
 
     /// The root of the first `size` stored leaves.
@@ -126,8 +127,8 @@ impl Log {
 
     async fn is_key_known(&self, vkey: &str) -> Result<bool, LogError> {
         const COUNT: &str = "SELECT COUNT(*) FROM log_keys WHERE vkey = $1";
-        let known: i64 = scalar(COUNT).bind(vkey).fetch_one(&self.pool).await.during("look for a key of the log")?;
-        Ok(known > 0)
+        let count: i64 = scalar(COUNT).bind(vkey).fetch_one(&self.pool).await.during("look for a key of the log")?;
+        Ok(count > 0)
     }
 
     async fn is_recovering(&self) -> Result<bool, LogError> {
@@ -136,7 +137,7 @@ impl Log {
     }
 }
 
-/// Whether the log is signed in an epoch that began after the remembered one, which a restored database need not know.
+/// Whether the log is signed in an epoch that started after the remembered one, which a restored database need not know.
 fn is_later_epoch(found: &SeenCheckpoint, remembered: &SeenCheckpoint) -> bool {
     let (found, remembered) = (found.origin(), remembered.origin());
     base_of(found) == base_of(remembered) && epoch_of(found) > epoch_of(remembered)

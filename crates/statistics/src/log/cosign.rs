@@ -1,8 +1,8 @@
 //! Cosignatures of the newest checkpoint by witnesses, and the effect of a witness's refusal on the log
 //! (`docs/decisions/0013-rollbacks-of-the-log.md`).
 //!
-//! A refusal is a status code, which any proxy can send. It halts the log only as evidence: the same refusal twice in a row, over a
-//! connection that only the witness answers, of a tree that the witness has not cosigned itself.
+//! A refusal is a status code, which any proxy can send. It halts the log only as evidence: the witness sends the same refusal twice in a
+//! row, over an authenticated connection, and has not cosigned the refused tree itself.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,9 +23,10 @@ use crate::merkle::tile::Tiles;
 use crate::witness::{WitnessAnswer, WitnessClient, WitnessFault};
 use async_recursion::async_recursion as boxed;
 
-/// Requests to one witness for one checkpoint: it may have seen another size, and another node may ask it meanwhile.
+/// Maximum number of requests to one witness per checkpoint: the witness may have seen another size, or serve another node at the same
+/// time.
 const ATTEMPTS_MAX: u32 = 4;
-/// Time in which a checkpoint may lack cosignatures before that is an error of the passes that sign.
+/// Time in which a checkpoint may lack cosignatures; after it, passes that sign fail.
 const LACK_MAX: Duration = Duration::from_secs(2);
 
 /// `(log_vkey, size)` of the newest checkpoint that a witness has cosigned.
@@ -37,23 +38,23 @@ const PUT: &str = "INSERT INTO cosignatures (witness, log_vkey, size, lines, cos
         cosigned_at = excluded.cosigned_at
     WHERE cosignatures.log_vkey <> excluded.log_vkey OR cosignatures.size <= excluded.size";
 
-/// The witnesses of the log and how many of them have to cosign.
+/// The witnesses of the log and the required number of cosignatures.
 #[derive(Debug, Default)]
 pub struct Witnessing {
     keys: Vec<String>,
     quorum: usize,
-    /// The size of the tree that lacks cosignatures, and since when.
+    /// The size of the tree that lacks cosignatures, and the start of the lack.
     lack: Mutex<Option<(u64, Instant)>>,
-    /// The refusal with which a witness answered last, by its key.
+    /// The last refusal of each witness, by the witness's key.
     refusals: Mutex<HashMap<String, Refusal>>,
 }
 
 /// A witness's claim about the history that it has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refusal {
-    /// It has cosigned a tree of this size, which the log does not have.
+    /// The witness has cosigned a tree of this size, which the log does not have.
     Larger(u64),
-    /// It has cosigned another tree of this size.
+    /// The witness has cosigned another tree of this size.
     Other(u64),
 }
 
@@ -67,7 +68,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Witnessing {
-    /// Serves the cosignatures of these keys; the next checkpoint is signed once `quorum` of them have cosigned the newest.
+    /// Serves the cosignatures of these keys; the next checkpoint is signed after `quorum` witnesses have cosigned the newest.
     pub fn new(keys: Vec<String>, quorum: usize) -> Self {
         Self { keys, quorum, lack: Mutex::default(), refusals: Mutex::default() }
     }
@@ -76,13 +77,13 @@ impl Witnessing {
 /// Why a witness has not cosigned the newest checkpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum CosignError {
-    /// The log could not be read or written, or was halted because of the answer.
+    /// The log could not be read or written, or was halted because of the response.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The witness did not answer as one.
+    /// The response does not follow the protocol of witnesses.
     #[error(transparent)]
     Witness(#[from] WitnessFault),
-    /// It refuses the log in a way that is no evidence, or not yet.
+    /// The witness refuses the log, and the refusal is not evidence, or not yet.
     #[error("it refuses the log: {claim}. {because}")]
     Refused {
         /// The claim of the witness.
@@ -98,46 +99,45 @@ pub enum CosignError {
 /// How the newest checkpoint got the cosignature of a witness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cosigned {
-    /// It was stored, or the tree is empty.
+    /// The cosignature was stored, or the tree is empty.
     Known,
-    /// The witness was asked.
+    /// The cosignature was requested in this call.
     Now,
 }
 
 impl Log {
-    /// Asks a witness for its cosignature of the newest checkpoint, unless it is stored. Halts the log on evidence that the witness has seen
-    /// another one.
+    /// Requests a witness's cosignature of the newest checkpoint, unless it is stored. Halts the log on evidence of another history.
     #[boxed]
     pub async fn cosign(&self, witness: &WitnessClient) -> Result<Cosigned, CosignError> {
         if self.halted().is_some() {
             return Ok(Cosigned::Known);
         }
         let key = witness.key();
-        let mut seen = self.seen().await?;
+        let mut newest = self.seen().await?;
         let mut old = match self.cosigned(&key).await? {
-            Some((vkey, size)) if vkey == seen.vkey && size == seen.size => return Ok(Cosigned::Known),
-            Some((vkey, size)) if vkey == seen.vkey && size < seen.size => size,
+            Some((vkey, size)) if vkey == newest.vkey && size == newest.size => return Ok(Cosigned::Known),
+            Some((vkey, size)) if vkey == newest.vkey && size < newest.size => size,
             _ => 0,
         };
-        if seen.size == 0 {
+        if newest.size == 0 {
             return Ok(Cosigned::Known);
         }
         for _ in 0..ATTEMPTS_MAX {
-            let proof = self.continuation(old, &seen).await?;
-            match witness.add_checkpoint(old, &proof, &seen.checkpoint).await? {
+            let proof = self.continuation(old, &newest).await?;
+            match witness.add_checkpoint(old, &proof, &newest.checkpoint).await? {
                 WitnessAnswer::Cosigned(lines) => {
                     self.refused(&key, None);
-                    self.keep_cosignature(&key, &seen, &lines).await?;
+                    self.keep_cosignature(&key, &newest, &lines).await?;
                     return Ok(Cosigned::Now);
                 }
-                WitnessAnswer::Conflict(Some(size)) if size <= seen.size && size != old => old = size,
-                WitnessAnswer::Conflict(Some(size)) if size > seen.size => {
-                    // Another node may have grown the log and asked meanwhile.
+                WitnessAnswer::Conflict(Some(size)) if size <= newest.size && size != old => old = size,
+                WitnessAnswer::Conflict(Some(size)) if size > newest.size => {
+                    // Another node may have grown the log and requested the cosignature.
                     let newer = self.seen().await?;
-                    if newer.vkey == seen.vkey && newer.size < size {
+                    if newer.vkey == newest.vkey && newer.size < size {
                         return Err(self.judge_refusal(witness, &newer, Refusal::Larger(size)).await);
                     }
-                    (seen, old) = (newer, 0);
+                    (newest, old) = (newer, 0);
                 }
                 // An empty tree contradicts no history.
                 WitnessAnswer::Inconsistent if old == 0 => {
@@ -145,10 +145,10 @@ impl Log {
                     return Err(CosignError::Refused { claim, because: "No history contradicts that proof" });
                 }
                 WitnessAnswer::Inconsistent => {
-                    return Err(self.judge_refusal(witness, &seen, Refusal::Other(old)).await);
+                    return Err(self.judge_refusal(witness, &newest, Refusal::Other(old)).await);
                 }
-                WitnessAnswer::Conflict(_) if old == seen.size => {
-                    return Err(self.judge_refusal(witness, &seen, Refusal::Other(old)).await);
+                WitnessAnswer::Conflict(_) if old == newest.size => {
+                    return Err(self.judge_refusal(witness, &newest, Refusal::Other(old)).await);
                 }
                 WitnessAnswer::Conflict(_) => return Err(CosignError::Overtaken),
             }
@@ -156,7 +156,7 @@ impl Log {
         Err(CosignError::Overtaken)
     }
 
-    /// Halts the log if a refusal is evidence; the error says which of both it is.
+    /// Halts the log if a refusal is evidence; the error tells whether it did.
     async fn judge_refusal(&self, witness: &WitnessClient, found: &SeenCheckpoint, refusal: Refusal) -> CosignError {
         let refused = |because| CosignError::Refused { claim: refusal.to_string(), because };
         if !witness.is_authentic() {
@@ -175,7 +175,7 @@ impl Log {
         self.halt(Halt::by_witness(witness.name(), found, &refusal.to_string()), &found.vkey).await.into()
     }
 
-    /// Notes the refusal with which a witness answered; returns the one before.
+    /// Stores the last refusal of a witness; returns the previous one.
     fn refused(&self, witness: &str, refusal: Option<Refusal>) -> Option<Refusal> {
         let mut refusals = self.witnessing.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         match refusal {
@@ -198,7 +198,7 @@ impl Log {
         Ok(witness.has_cosigned(&checkpoint, &lines))
     }
 
-    /// The proof that the tree of `seen` continues its first `old` leaves, checked before it is sent.
+    /// The proof that the tree of `seen` continues its first `old` leaves, verified before it is sent.
     async fn continuation(&self, old: u64, seen: &SeenCheckpoint) -> Result<Vec<domain::Digest>, LogError> {
         if old == 0 || old == seen.size {
             return Ok(Vec::new());
@@ -243,8 +243,8 @@ impl Log {
     /// The lines of the configured witnesses for a checkpoint.
     async fn cosignatures(&self, vkey: &str, size: u64) -> Result<Vec<String>, LogError> {
         let rows = self.cosignature_lines(vkey, size).await?;
-        let known = rows.into_iter().filter(|(witness, _)| self.witnessing.keys.contains(witness));
-        Ok(known.map(|(_, lines)| lines).collect())
+        let configured = rows.into_iter().filter(|(witness, _)| self.witnessing.keys.contains(witness));
+        Ok(configured.map(|(_, lines)| lines).collect())
     }
 
     /// `(witness, lines)` of a checkpoint.
@@ -253,7 +253,7 @@ impl Log {
         query(LINES).bind(vkey).bind(size).fetch_all(&self.pool).await.during("read cosignatures")
     }
 
-    /// Whether enough witnesses have cosigned the newest checkpoint, so that the next one may be signed; an error once they have not for a while.
+    /// Whether enough witnesses have cosigned the newest checkpoint to sign the next; fails if they have not for [`LACK_MAX`].
     pub(super) async fn is_witnessed(&self) -> Result<bool, LogError> {
         let Witnessing { quorum, lack, .. } = &*self.witnessing;
         if *quorum == 0 {

@@ -1,6 +1,6 @@
 //! Numbers of events per UTC day and lane (`docs/decisions/0016-account-reads.md`).
 //!
-//! Counted in the index of activity, per source and day. A day that has ended never changes, so its counts are cached.
+//! Counts come from the index of activity, per source and day. A day that has ended never changes, so its counts are cached.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,13 +20,13 @@ use async_recursion::async_recursion as boxed;
 
 /// Largest count of one source and day; a source with more events counts as this many.
 pub const EVENTS_MAX: u32 = 10_000;
-/// Entries of the index that one call reads, until the statement that exceeds it; the days before are then not counted.
+/// Maximum number of index entries that one call reads; after the statement that exceeds it, earlier days are not counted.
 const BUDGET: u64 = 300_000;
 /// Pairs of source and day of one statement.
 const PAIRS: usize = 64;
 /// Events of the service itself that one call reads.
 const REPORTS_MAX: u16 = 500;
-/// Time after the end of a day from which its counts are cached: events that were received in it are committed, and indexed, by then.
+/// Time after the end of a day from which its counts are cached: the events of that day are committed and indexed by then.
 const SETTLED_AFTER: TimeDelta = TimeDelta::hours(1);
 
 /// The events to count.
@@ -49,9 +49,9 @@ pub struct DayQuery {
 pub struct DayCounts {
     /// Numbers of events; a day and lane without events is absent.
     pub events: BTreeMap<(Day, Lane), u64>,
-    /// Days and lanes with more events than their number says.
+    /// Days and lanes with more events than the stored count.
     pub more: Vec<(Day, Lane)>,
-    /// The first day that was counted; earlier ones were left out, because the later ones have too many events.
+    /// The first counted day; earlier days are left out if later days exceed the limit of index entries.
     pub since: Option<Day>,
 }
 
@@ -112,12 +112,12 @@ impl Log {
     async fn of_day(&self, day: Day, lanes: &HashMap<i64, Lane>, left: &mut u64) -> Result<Vec<(i64, u32)>, LogError> {
         let is_settled = Day::from(day.number() + 1).begin() + SETTLED_AFTER <= self.clock.now();
         let cached = |source: &i64| self.ended.get(*source, day).map(|events| (*source, events));
-        let mut found: Vec<(i64, u32)> =
+        let mut counts: Vec<(i64, u32)> =
             if is_settled { lanes.keys().filter_map(cached).collect() } else { Vec::new() };
-        let known: HashSet<i64> = found.iter().map(|(source, _)| *source).collect();
-        let unknown: Vec<i64> = lanes.keys().copied().filter(|source| !known.contains(source)).collect();
+        let cached_sources: HashSet<i64> = counts.iter().map(|(source, _)| *source).collect();
+        let unknown: Vec<i64> = lanes.keys().copied().filter(|source| !cached_sources.contains(source)).collect();
         for sources in unknown.chunks(PAIRS) {
-            // Before the statement: an event leaves the memory only after it was indexed.
+            // Read before the statement: an event leaves the memory only after it was indexed.
             let recent = self.recent.of_day(&sources.iter().copied().collect(), day);
             let pairs: Vec<Pair> = sources.iter().map(|source| Pair { source: *source, day: day.number() }).collect();
             let pairs = serde_json::to_string(&pairs).unwrap_or_default();
@@ -133,13 +133,13 @@ impl Log {
                 if is_settled && unindexed == 0 {
                     self.ended.insert(source, day, events);
                 }
-                found.push((source, events));
+                counts.push((source, events));
             }
         }
-        Ok(found)
+        Ok(counts)
     }
 
-    /// The service's own events, which are few: each is read, because those about foreign computers are not counted.
+    /// Counts the service's own events. They are few, and each is read, because events about foreign computers are not counted.
     async fn reported(&self, scope: &RecordScope, wanted: &DayQuery) -> Result<DayCounts, LogError> {
         let mut counts = DayCounts::default();
         let service = scope.shown.service.iter().filter(|known| is_wanted(known, wanted));

@@ -1,4 +1,4 @@
-//! Cached numbers of events: those of a day that has ended never change.
+//! Cache of event counts: counts of a day that has ended never change.
 
 use domain::usage::Day;
 use quick_cache::sync::Cache;

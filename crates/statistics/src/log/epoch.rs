@@ -27,7 +27,7 @@ pub struct LogHead {
 /// The relation of the log to an earlier checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Continuity {
-    /// The log begins with the tree of the checkpoint.
+    /// The tree of the checkpoint is a prefix of the log.
     Continues,
     /// The log is signed with another key.
     OtherKey,
@@ -103,15 +103,15 @@ impl Log {
         root.first().copied().ok_or(LogError::Corrupt("tree.root"))
     }
 
-    /// Begins an epoch with a new key and another origin. Events and tree are unchanged; the new key signs the tree in the same
-    /// transaction, which also ends a halt. Other processes may use the log meanwhile.
+    /// Starts an epoch with a new key and another origin. Events and tree are unchanged; the new key signs the tree in the same
+    /// transaction, which also ends a halt. Other processes may use the log at the same time.
     #[boxed]
     pub async fn begin_epoch(&self, origin: &str) -> Result<(), LogError> {
-        // The first statement on the tree, because it locks the row on PostgreSQL.
+        // The first statement updates the tree, because it locks the row on PostgreSQL.
         const TREE: &str = "UPDATE tree SET vkey = $1 WHERE id = 1 RETURNING size, root";
         const RETIRE: &str = "UPDATE log_keys SET retired_at = $1 WHERE retired_at IS NULL";
         const SIGN: &str = "UPDATE tree SET checkpoint = $1, signed_at = $2 WHERE id = 1";
-        // Another process may be about to sign with the old key: the fence rejects its tree.
+        // Increments the fence, so that a tree that another process signs with the old key is rejected.
         const FENCE: &str = "UPDATE sequencer SET fence = fence + 1, holder = NULL, halted = NULL WHERE id = 1";
         let signer = SignerKey::draw(origin, &self.rng)?;
         let (now, vkey) = (self.clock.now(), signer.verifier().to_string());

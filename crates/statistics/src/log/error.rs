@@ -35,7 +35,7 @@ pub enum LogError {
     /// The writer's thread cannot be started.
     #[error("the thread of the log's writer cannot be started")]
     Thread(#[source] std::io::Error),
-    /// The writer panicked over this group; none of its events was answered.
+    /// The writer panicked over this group; no event of the group was answered.
     #[error("the log's writer panicked: {0}")]
     Crashed(String),
     /// Too many events wait for the writer; none of these was written.
@@ -64,7 +64,7 @@ pub enum LogError {
         /// The name in the configuration.
         asked: String,
     },
-    /// Sessions of the database take several numbers of events at once.
+    /// The sequence has a cache, so sessions of the database take several numbers at once.
     #[error(
         "the sequence {sequence} has CACHE {cache}, so the numbers of events do not grow with their chains; set it with ALTER SEQUENCE {sequence} CACHE 1"
     )]
@@ -77,12 +77,12 @@ pub enum LogError {
     /// The stored tree contradicts its events.
     #[error("the tree cannot be read")]
     Tree(#[from] TreeFault),
-    /// The stored tree does not begin with the signed one, so it is not signed.
+    /// The signed tree is not a prefix of the stored tree, so the stored tree is not signed.
     #[error(
         "the stored tree does not begin with the one that was signed: nothing is signed until an operator has looked"
     )]
     Inconsistent,
-    /// The log does not continue a checkpoint that this node or another one remembers, or a witness has cosigned.
+    /// The log does not continue a checkpoint that a node remembers or a witness has cosigned.
     #[error("{0}")]
     Halted(String),
     /// Too few witnesses have cosigned the newest checkpoint.
@@ -90,7 +90,7 @@ pub enum LogError {
         "{have} witnesses have cosigned the newest checkpoint, fewer than log.witness_quorum = {quorum}: the next one is not signed before"
     )]
     Unwitnessed {
-        /// Configured witnesses that have.
+        /// Number of configured witnesses with a cosignature.
         have: usize,
         /// The required number.
         quorum: usize,
@@ -101,7 +101,7 @@ pub enum LogError {
     /// The node's file of the newest checkpoint cannot be used.
     #[error(transparent)]
     Memory(#[from] MemoryFault),
-    /// A row has a value that no version of this program writes.
+    /// A row has a value that this program does not write.
     #[error("a row of the log is corrupt: {0}")]
     Corrupt(&'static str),
 }

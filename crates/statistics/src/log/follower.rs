@@ -17,7 +17,7 @@ const ENTRIES_MAX: i64 = 64;
 /// Milliseconds by which a later event of a chain may have been received earlier: several connections may send one chain.
 const DISORDER_MS: i64 = 5_000;
 
-/// The event whose predecessor is `$3`, among the first events of some sources (JSON array of numbers) since `$2`. An event that is not
+/// The event with predecessor `$3`, among the first events of some sources (JSON array of numbers) since `$2`. An event that is not
 /// indexed yet is found by its number.
 const SQLITE: &str = "SELECT e.event_id FROM json_each($1) r
         CROSS JOIN events e ON e.id IN (SELECT n.id FROM activity n WHERE n.source_id = r.value AND n.received_at_ms >= $2
@@ -34,8 +34,8 @@ const POSTGRES: &str = "SELECT e.event_id FROM jsonb_array_elements_text($1::JSO
     WHERE e.prev_event_id = $3";
 
 impl Log {
-    /// The event that follows another one in its chain, if the scope includes it. It is looked for among the `ENTRIES_MAX` events of each
-    /// lane that were received after it; a later one is not found.
+    /// The next event of a chain, if the scope includes it. Searches the `ENTRIES_MAX` events of each lane that were received after the
+    /// given one; a later event is not found.
     #[boxed]
     pub async fn follower(
         &self,
@@ -50,10 +50,10 @@ impl Log {
         let next = query(if self.pool.is_postgres() { POSTGRES } else { SQLITE }).bind(&sources);
         let next =
             next.bind(received_at_ms.saturating_sub(DISORDER_MS)).bind(event.event_id.as_uuid()).bind(ENTRIES_MAX);
-        let found: Vec<(Uuid,)> = next.fetch_all(&self.pool).await.during("look for the next event of a chain")?;
-        let Some((next,)) = found.first() else { return Ok(None) };
+        let rows: Vec<(Uuid,)> = next.fetch_all(&self.pool).await.during("look for the next event of a chain")?;
+        let Some((next,)) = rows.first() else { return Ok(None) };
         let next = EventId::from(*next);
-        // The chain of the service has events about foreign computers too.
+        // The service's own chain also has events about foreign computers.
         let proof = self.proof_here(scope, next).await?;
         Ok((proof.status == StatusCode::OK).then_some(next))
     }

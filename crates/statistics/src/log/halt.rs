@@ -1,7 +1,7 @@
-//! The refusal to sign: set by the process that notices a fork, stored in the database for every other one, ended by a new epoch.
+//! The refusal to sign: set by the process that detects a fork, stored in the database for all other processes, ended by a new epoch.
 //!
-//! While it holds, no tree is signed and no event is accepted: the operator may replace the database by a newer one, which does not have
-//! the events that this one would accept. Reads continue.
+//! While the log is halted, no tree is signed and no event is accepted: the operator may replace the database by a newer one, which does
+//! not have the events that this one would accept. Reads continue.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,7 @@ use async_recursion::async_recursion as boxed;
 
 /// Locks the row of the sequencer and invalidates its lease.
 const LOCK: &str = "UPDATE sequencer SET fence = fence + 1, holder = NULL WHERE id = 1 AND halted IS NULL";
-/// Stores the refusal of a log that is still signed with a key: a new epoch, which has another one, ended the reason for it.
+/// Stores the refusal if the log is still signed with the same key. A new epoch has another key and ends the reason for the refusal.
 const HALT: &str = "UPDATE sequencer SET halted = $1 WHERE id = 1 AND halted IS NULL
     AND EXISTS (SELECT 1 FROM tree WHERE id = 1 AND vkey = $2)";
 const HALTED: &str = "SELECT halted FROM sequencer WHERE id = 1";
@@ -28,7 +28,7 @@ pub struct Halt {
     pub reason: String,
     /// The key of the checkpoint that the log does not continue.
     pub vkey: String,
-    /// The text of its signed note, if the process that noticed has it.
+    /// The text of the signed note of that checkpoint, if the process that detected the fork has it.
     pub checkpoint: Option<String>,
 }
 
@@ -70,7 +70,7 @@ pub enum Fork {
     /// It has the same number of leaves.
     #[error("it has another root at the same size")]
     OtherRoot,
-    /// It has more leaves, but begins with others.
+    /// It has more leaves, but the first ones differ.
     #[error("it is larger, but begins with other events")]
     OtherPrefix,
     /// It is signed in an earlier epoch, or under another name.
@@ -78,7 +78,7 @@ pub enum Fork {
     OtherKey,
 }
 
-/// The refusal as this process knows it.
+/// The refusal that is cached in this process.
 #[derive(Debug, Default)]
 pub struct HaltFlag(Mutex<Option<Halt>>);
 
@@ -92,7 +92,7 @@ impl HaltFlag {
         self.lock().clone()
     }
 
-    /// Sets or ends the refusal; returns whether that was a change.
+    /// Sets or ends the refusal; returns whether the state changed.
     fn set(&self, halt: Option<Halt>) -> bool {
         let mut flag = self.lock();
         let is_change = flag.is_some() != halt.is_some();
@@ -117,12 +117,12 @@ impl Log {
     }
 
     /// Halts the log here and, through the database, on every other node, unless it is no longer signed with `vkey`. Returns the error for
-    /// the operation that noticed.
+    /// the operation that detected the fork.
     pub(super) async fn halt(&self, halt: Halt, vkey: &str) -> LogError {
         let noticed = LogError::Halted(halt.reason.clone());
         let text = serde_json::to_string(&halt).unwrap_or_default();
         let stored: Result<(), sqlx::Error> = in_transaction!(&self.pool, |tx| {
-            // The key is read by a later statement than the lock, so it is that of an epoch which was committed meanwhile.
+            // A statement after the lock reads the key, so it sees an epoch that was committed before the lock was granted.
             query(LOCK).execute(&mut *tx).await?;
             query(HALT).bind(&text).bind(vkey).execute(&mut *tx).await.map(drop)
         })
@@ -146,19 +146,19 @@ impl Log {
         read(stored.as_deref())
     }
 
-    /// Reads the stored refusal, and follows it.
+    /// Reads the stored refusal and applies it.
     pub(super) async fn follow_stored_halt(&self) -> Result<(), LogError> {
         self.set_halt(self.stored_halt().await?);
         self.admits()
     }
 
-    /// Takes over the stored refusal, or its absence.
+    /// Applies the stored refusal, or its absence.
     pub(super) fn follow(&self, stored: Option<&str>) -> Result<(), LogError> {
         self.set_halt(read(stored)?);
         self.admits()
     }
 
-    /// Sets or ends the refusal in this process. Both mean that the database may be another one, so caches of its content are dropped.
+    /// Sets or ends the refusal in this process. In both cases the database may be another one, so caches of its content are dropped.
     pub(super) fn set_halt(&self, halt: Option<Halt>) {
         let reason = halt.as_ref().map(|halt| halt.reason.clone());
         if !self.halt.set(halt) {
@@ -177,9 +177,9 @@ impl Log {
         self.sources.clear();
         self.heads.clear();
         self.lease.lost();
-        self.shelf.clear();
+        self.tree_cache.clear();
         if let Some(replica) = &self.replica {
-            replica.shelf.clear();
+            replica.tree_cache.clear();
         }
     }
 }

@@ -23,8 +23,8 @@ use super::postgres::StoredHead;
 use super::recent::UnindexedEvents;
 use super::replica::LogReplica;
 use super::settings::WriterSettings;
-use super::shelf::cache::TreeCache;
 use super::sql::{self, Dialect};
+use super::tree_cache::cache::TreeCache;
 use super::usage::sums::UsageSums;
 use super::writer::Writer;
 use crate::checkpoint::{SignerKey, base_of};
@@ -45,7 +45,7 @@ pub struct Log {
     pub(super) rng: Rng,
     /// PostgreSQL: the numbers of sources, which never change; at most [`SOURCES_MAX`].
     pub(super) sources: Arc<Cache<Source, i64>>,
-    /// PostgreSQL: heads of chains, of which any may be outdated; at most [`HEADS_MAX`].
+    /// PostgreSQL: heads of chains, any of which may be outdated; at most [`HEADS_MAX`].
     pub(super) heads: Arc<Cache<ChainKey, StoredHead>>,
     /// PostgreSQL: chains with events that wait for another process.
     pub(super) contended: Arc<DashMap<ChainKey, ()>>,
@@ -55,7 +55,7 @@ pub struct Log {
     pub(super) lease: Arc<SequencerLease>,
     /// SQLite: handle of the thread that writes.
     pub(super) writer: Option<Writer>,
-    /// SQLite: usage that the newest leaves add.
+    /// SQLite: sums of the usage of the newest leaves.
     pub(super) spans: UsageSums,
     /// SQLite: events that are not in the indexes yet.
     pub(super) recent: UnindexedEvents,
@@ -64,21 +64,21 @@ pub struct Log {
     /// Numbers of events on days that have ended.
     pub(super) ended: Arc<EndedDays>,
     /// Tiles and the signed tree, cached for proofs.
-    pub(super) shelf: Arc<TreeCache>,
+    pub(super) tree_cache: Arc<TreeCache>,
     /// PostgreSQL: a replica that answers activity and proofs.
     pub(super) replica: Option<LogReplica>,
     /// PostgreSQL: the newest checkpoint that this process signed or saw.
     pub(super) memory: Arc<NodeMemory>,
-    /// The witnesses whose cosignatures are served and required.
+    /// The witnesses that cosign checkpoints, and their quorum.
     pub(super) witnessing: Arc<Witnessing>,
     /// Why the log is not signed, if it is not.
     pub(super) halt: Arc<HaltFlag>,
 }
 
-/// Maximum number of sources in memory; beyond it those that were used least are read again.
+/// Maximum number of sources in memory; the least recently used are evicted.
 const SOURCES_MAX: usize = 65_536;
 
-/// Maximum number of heads in memory, of some 200 bytes each; beyond it those that were used least are read again.
+/// Maximum number of heads in memory, about 200 bytes each; the least recently used are evicted.
 const HEADS_MAX: usize = 65_536;
 
 impl Log {
@@ -88,8 +88,8 @@ impl Log {
         Self::open_with(pool, origin, clock, rng, &WriterSettings::default()).await
     }
 
-    /// Opens the log in `pool`: creates or upgrades its tables, and creates the key of a new log. `origin` is the name of the log from then
-    /// on; a later epoch has another origin of the same base name.
+    /// Opens the log in `pool`: creates or upgrades its tables, and creates the key of a new log. `origin` becomes the name of a new log; a
+    /// later epoch has another origin with the same base name.
     #[boxed]
     pub async fn open_with(
         pool: Pool,
@@ -103,7 +103,7 @@ impl Log {
         log.check_sequence().await?;
         log.begin(origin).await?;
         match log.follow_stored_halt().await {
-            // A halted log can be read, and its next epoch is begun through it.
+            // A halted log can be read, and the operator starts its next epoch.
             Ok(()) | Err(LogError::Halted(_)) => {}
             Err(error) => return Err(error),
         }
@@ -115,27 +115,27 @@ impl Log {
         Ok(log)
     }
 
-    /// Opens the log in a pool that is only read, such as that of a backup. Nothing is created or upgraded.
+    /// Opens the log in a pool that is only read, such as a backup. Does not create or upgrade tables.
     #[boxed]
     pub async fn open_copy(pool: Pool, clock: &Clock, rng: &Rng) -> Result<Self, LogError> {
         Self::check_schema(&pool).await?;
         Ok(Self::over(pool, clock, rng))
     }
 
-    /// Refuses tables of the log in `pool` that are older than this program, or newer and not for it.
+    /// Refuses tables of the log in `pool` that are older than this program, or newer and not compatible with it.
     #[boxed]
     pub async fn check_schema(pool: &Pool) -> Result<(), LogError> {
         Ok(pool.check_schema(&SQLITE, &POSTGRES).await?)
     }
 
-    /// Refuses a sequence of which sessions take several numbers at once: numbers would not grow with the chains. The order of the tree does
-    /// not depend on it (`log/postgres/order.rs`), the time to find that order does.
+    /// Refuses a sequence with a cache (`CACHE`): sessions would take several numbers at once, and numbers would not grow with the chains.
+    /// The order of the tree does not depend on it (`log/postgres/order.rs`), but the time to find that order does.
     #[boxed]
     pub async fn check_sequence(&self) -> Result<(), LogError> {
         let Pool::Postgres(pool) = &self.pool else { return Ok(()) };
-        let found: Option<(String, i64)> =
+        let row: Option<(String, i64)> =
             query(sql::postgres::SEQUENCE).fetch_optional(pool).await.during("read the sequence of events")?;
-        match found {
+        match row {
             Some((sequence, cache)) if cache > 1 => Err(LogError::CachedSequence { sequence, cache }),
             _ => Ok(()),
         }
@@ -144,18 +144,18 @@ impl Log {
     /// Sets the maximum size of the cache of full tiles, in bytes. The default is 64 MiB.
     #[must_use]
     pub fn with_tiles_cache(mut self, bytes_max: u64) -> Self {
-        self.shelf = Arc::new(TreeCache::new(bytes_max));
+        self.tree_cache = Arc::new(TreeCache::new(bytes_max));
         self
     }
 
     /// Sets the replica that answers activity and proofs.
     #[must_use]
     pub fn with_replica(mut self, replica: Option<Replica>) -> Self {
-        self.replica = replica.map(|replica| LogReplica { replica, shelf: Arc::default() });
+        self.replica = replica.map(|replica| LogReplica { replica, tree_cache: Arc::default() });
         self
     }
 
-    /// Sets the witnesses whose cosignatures are served, and how many are required. The default is none.
+    /// Sets the witnesses that cosign checkpoints, and how many are required. The default is no witness.
     #[must_use]
     pub fn with_witnesses(mut self, witnessing: Witnessing) -> Self {
         self.witnessing = Arc::new(witnessing);
@@ -178,7 +178,7 @@ impl Log {
             recent: UnindexedEvents::default(),
             appends: Arc::default(),
             ended: Arc::default(),
-            shelf: Arc::default(),
+            tree_cache: Arc::default(),
             replica: None,
             memory: Arc::default(),
             witnessing: Arc::default(),
@@ -186,7 +186,7 @@ impl Log {
         }
     }
 
-    /// Makes the key and signs the empty tree, once; of several processes the first one does.
+    /// Creates the key and signs the empty tree, once; if several processes start, the first one does.
     async fn begin(&self, origin: &str) -> Result<(), LogError> {
         let signer = SignerKey::draw(origin, &self.rng)?;
         let (now, vkey) = (self.clock.now(), signer.verifier().to_string());
@@ -226,7 +226,7 @@ impl Log {
         &self.pool
     }
 
-    /// Gives the lease of the sequencer back, so that another process need not wait for its end.
+    /// Releases the lease of the sequencer, so that another process need not wait until it expires.
     #[boxed]
     pub async fn give_lease_back(&self) {
         if let Pool::Postgres(_) = &self.pool {
@@ -234,7 +234,7 @@ impl Log {
         }
     }
 
-    /// Takes the queued events, gives the lease back and closes the connections.
+    /// Commits the queued events, releases the lease and closes the connections.
     #[boxed]
     pub async fn close(&self) {
         if let Some(writer) = &self.writer {
@@ -247,7 +247,6 @@ impl Log {
         self.pool.close().await;
     }
 
-    /// Reads the tiles with these ids.
     pub(super) async fn tiles(
         &self,
         names: impl IntoIterator<Item = merkle::tile::TileId>,
@@ -255,10 +254,10 @@ impl Log {
         let names: Vec<sql::TileName> =
             names.into_iter().map(|name| sql::TileName { level: name.level, place: name.index }).collect();
         let json = serde_json::to_string(&names).map_err(|_| LogError::Corrupt("names of tiles"))?;
-        let found: Vec<sql::FoundTile> =
+        let rows: Vec<sql::FoundTile> =
             query(Dialect::of(&self.pool).tiles).bind(&json).fetch_all(&self.pool).await.during("read tiles")?;
         let mut tiles = merkle::tile::Tiles::default();
-        for (level, place, hashes) in found {
+        for (level, place, hashes) in rows {
             let corrupt = |_| LogError::Corrupt("tiles.level or tiles.place");
             let (level, index) = (u8::try_from(level).map_err(corrupt)?, u64::try_from(place).map_err(corrupt)?);
             tiles.insert(merkle::tile::TileId { level, index }, &hashes);

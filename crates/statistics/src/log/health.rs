@@ -34,7 +34,7 @@ impl Log {
         }
     }
 
-    /// Reads as requests for proofs do, to test whether the database answers short reads.
+    /// Executes the read of a proof, to test whether the database answers short reads.
     #[boxed]
     pub async fn readable(&self) -> Result<(), LogError> {
         probe(statements::TREE).check(&self.pool).await.during("read the signed tree")

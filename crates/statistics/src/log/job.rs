@@ -30,7 +30,6 @@ impl Append {
         Self { submission, receipt, received_at }
     }
 
-    /// The submitted event.
     pub(super) fn submission(&self) -> &Submission {
         &self.submission
     }
@@ -40,12 +39,10 @@ impl Append {
         self.receipt
     }
 
-    /// Time at which the server received the event.
     pub(super) fn received_at(&self) -> Timestamp {
         self.received_at
     }
 
-    /// Its leaf of the tree.
     pub(super) fn leaf_hash(&self) -> Digest {
         let event = &self.submission;
         let Position { chain_epoch, seq, prev } = event.position;
@@ -72,13 +69,13 @@ pub enum AppendOutcome {
     Receipt(ReceiptId),
     /// Another event has this id: 409 `event_id_conflict`.
     EventIdConflict,
-    /// Another process has the chain, locked or moved again and again; nothing was written: 424.
+    /// Another process has locked the chain or has moved it repeatedly; nothing was written: 424.
     Busy,
-    /// The event does not continue its chain: 409 or 422, with the position that would.
+    /// The event does not continue its chain: 409 or 422, with the expected position.
     Refused {
         /// The violated rule of the chain.
         refusal: ChainRefusal,
-        /// The position that it claimed.
+        /// The position that the event claimed.
         received: Position,
     },
 }

@@ -1,4 +1,4 @@
-//! The lease of the sequencer, as the process that has it knows it (PostgreSQL).
+//! The state of the sequencer's lease in the process that has it (PostgreSQL).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -16,23 +16,22 @@ struct Held {
 }
 
 impl SequencerLease {
-    /// Notes a lease that was taken or renewed for this long. The fence grows when another process had it meanwhile.
+    /// Records a lease that was acquired or renewed. The fence increases if another process had the lease in between.
     pub(super) fn taken(&self, fence: i64, held_for: Duration) {
         let held = Held { fence, until: Instant::now() + held_for };
-        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(held);
-        if before.is_none_or(|before| before.fence != fence) {
+        let previous = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(held);
+        if previous.is_none_or(|previous| previous.fence != fence) {
             tracing::info!(fence, "this node has the lease of the sequencer and signs the log");
         }
     }
 
-    /// Notes that another process has the lease.
+    /// Records that another process has the lease.
     pub(super) fn lost(&self) {
         if let Some(Held { fence, .. }) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
             tracing::info!(fence, "another node has taken the lease of the sequencer");
         }
     }
 
-    /// Whether the lease has not expired.
     pub(super) fn is_held(&self) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|held| Instant::now() < held.until)
     }

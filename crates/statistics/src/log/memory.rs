@@ -1,8 +1,8 @@
 //! The newest checkpoint that this process signed or saw, outside of the log's database.
 //!
-//! A restored backup or a standby that became the primary brings back an older log together with everything that the same database remembers
-//! of it. This memory is in the process, and in a file of its own ([`file`]) that survives it. On PostgreSQL no tree is signed before the
-//! memory was compared with it ([`compare`](super::compare)).
+//! A restored backup, or a standby that became the primary, brings back an older log together with all state in the same database. This
+//! memory is in the process, and in a file ([`file`]) that outlives it. On PostgreSQL no tree is signed before it was compared with this
+//! memory ([`compare`](super::compare)).
 
 pub mod file;
 
@@ -51,9 +51,9 @@ pub struct NodeMemory(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     file: Option<(MemoryFile, InstallationId)>,
-    /// The newest checkpoint of which it is known that the log continues to it from every one before.
+    /// The newest checkpoint proven consistent with all earlier ones.
     known: Option<SeenCheckpoint>,
-    /// A larger one that was served to a client since the last comparison.
+    /// A larger checkpoint that was served to a client since the last comparison.
     served: Option<SeenCheckpoint>,
     /// The checkpoint in the file, and when it was written.
     written: Option<(SeenCheckpoint, Instant)>,
@@ -85,7 +85,7 @@ impl NodeMemory {
         self.state().file.is_some()
     }
 
-    /// The newest checkpoint that the log is known to continue.
+    /// The newest checkpoint proven consistent with all earlier ones.
     pub fn known(&self) -> Option<SeenCheckpoint> {
         self.state().known.clone()
     }
@@ -96,21 +96,21 @@ impl NodeMemory {
         state.known.iter().chain(&state.served).cloned().collect()
     }
 
-    /// Whether the newest checkpoint is that of this tree, so that nothing has to be compared.
+    /// Whether the newest checkpoint is the checkpoint of this tree, so that no comparison is needed.
     pub fn is_of(&self, vkey: &str, size: u64, root: &Digest) -> bool {
         let state = self.state();
         let is_served_newer = state.served.as_ref().is_some_and(|served| !served.is_of(vkey, size, root));
         !is_served_newer && state.known.as_ref().is_some_and(|known| known.is_of(vkey, size, root))
     }
 
-    /// Whether a tree of `size` was compared within `age` with one at most as large.
+    /// Whether a tree of at most `size` leaves was compared within `age`.
     pub fn is_fresh(&self, size: u64, age: Duration) -> bool {
         let state = self.state();
         let is_grown = state.known.as_ref().is_some_and(|known| known.size <= size);
         is_grown && state.compared_at.is_some_and(|at| at.elapsed() < age)
     }
 
-    /// Remembers a checkpoint that every remembered one continues to: it was compared, or this process signed it.
+    /// Remembers a checkpoint that extends all remembered ones: it was compared, or this process signed it.
     pub fn learn(&self, seen: SeenCheckpoint) {
         let mut state = self.state();
         state.served = state.served.take().filter(|served| served.vkey == seen.vkey && served.size > seen.size);
@@ -131,7 +131,7 @@ impl NodeMemory {
         }
     }
 
-    /// Writes the newest known checkpoint to the file, unless it is there or, without `now`, the last write was less than a second before.
+    /// Writes the newest known checkpoint to the file, unless the file contains it. Without `now`, writes at most once a second.
     #[boxed]
     pub async fn write(&self, now: bool) -> Result<(), MemoryFault> {
         let (file, installation, seen) = {

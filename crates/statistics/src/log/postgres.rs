@@ -28,8 +28,8 @@ use crate::checkpoint::SignerKey;
 use crate::merkle;
 use crate::merkle::tile::{TileId, Tiles};
 
-/// Time after which the lease of a silent sequencer expires. The lease only saves duplicate work; the tree's size and the fence guarantee
-/// that a tree grows once.
+/// Time after which the lease of a silent sequencer expires. The lease only avoids duplicate work; the size of the tree and the fence
+/// guarantee that a tree grows once.
 const LEASE_MS: i64 = 2_000;
 
 impl Log {
@@ -44,7 +44,7 @@ impl Log {
         }
     }
 
-    /// The connection pool. Called only where the log has no writer, which is on PostgreSQL.
+    /// The connection pool. Called only for logs without a writer, which are on PostgreSQL.
     fn postgres(&self) -> &PostgresPool {
         match &self.pool {
             Pool::Postgres(pool) => pool,
@@ -60,18 +60,18 @@ impl Log {
             query(postgres::STATE).fetch_one(self.postgres()).await.during("read the state of the tree")?;
         let size = u64::try_from(state.size).map_err(|_| LogError::Corrupt("tree.size"))?;
         let idle = Sequenced { added: 0, tree_size: size };
-        let theirs = state.holder.is_some_and(|holder| holder != self.holder) && state.lease_ms > 0;
-        if theirs {
+        let is_held_elsewhere = state.holder.is_some_and(|holder| holder != self.holder) && state.lease_ms > 0;
+        if is_held_elsewhere {
             self.lease.lost();
         }
-        let is_to_grow = state.waiting && !theirs;
+        let is_to_grow = state.waiting && !is_held_elsewhere;
         if !self.vouches_for(&state, is_to_grow).await? || !is_to_grow {
             return Ok(idle);
         }
         let Some(mut fence) = self.lease().await? else { return Ok(idle) };
         let waiting = self.next_events(events_max).await?;
         if !self.lease.is_held() {
-            // The search for predecessors among very many events took longer than the lease.
+            // The search for predecessors took longer than the lease.
             let Some(renewed) = self.lease().await? else { return Ok(idle) };
             fence = renewed;
         }
@@ -89,7 +89,7 @@ impl Log {
         let checkpoint = signer.sign(size + added, root);
         let vkey = signer.verifier().to_string();
         if vkey != state.vkey {
-            // A new epoch began between the two rows; the next pass reads both of it.
+            // A new epoch started between the two reads; the next pass reads both rows again.
             return Ok(idle);
         }
         let tree = NewTree { size, before: state.root, added, root, checkpoint, vkey, fence };
@@ -183,7 +183,7 @@ impl Log {
 /// A grown tree before it is stored.
 struct NewTree {
     size: u64,
-    /// Root of the tree that it grows from.
+    /// Root of the tree before the growth.
     before: Vec<u8>,
     added: u64,
     root: Digest,

@@ -20,8 +20,8 @@ use store::pool::{probe, query, scalar};
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::recent::Window;
-use super::shelf::cache::{Group, Signed};
 use super::sql::{self, Dialect};
+use super::tree_cache::cache::{Group, Signed};
 use super::writer::number_in;
 use crate::contract::{ActivityQuery, Passed, RecordScope};
 use crate::leaf::{Leaf, VERSION};
@@ -59,14 +59,14 @@ impl Log {
         let before = query.until.map_or(before, |until| before.min(Cursor { received_at_ms: until, id: i64::MIN }));
         let wanted = |recorder: &&Recorder| query.machine.is_none_or(|machine| recorder.machine == machine);
         let sources = self.sources_of(scope.shown.all().filter(wanted), query.lane, query.agent.as_deref()).await?;
-        // One more than is shown: if it exists, there is a next page.
+        // Reads one row more than the page: if it exists, there is a next page.
         let mut rows = self.activity_rows(&sources, since, before, limit.saturating_add(1)).await?;
         let more = rows.len() > usize::from(limit);
         rows.truncate(usize::from(limit));
         let next = rows.last().filter(|_| more);
         let next = next.map(|row| Cursor { received_at_ms: row.received_at_ms, id: row.id }.written());
-        let shown = rows.iter().filter(|row| is_shown(&scope.shown, row.machine_id.into(), row.report.as_deref()));
-        let events: Vec<Value> = shown.map(entry).collect();
+        let visible = rows.iter().filter(|row| is_shown(&scope.shown, row.machine_id.into(), row.report.as_deref()));
+        let events: Vec<Value> = visible.map(entry).collect();
         Ok(Passed::json(StatusCode::OK, &json!({ "events": events, "next_cursor": next })))
     }
 
@@ -90,7 +90,7 @@ impl Log {
         page.fetch_all(&self.pool).await.during("read activity")
     }
 
-    /// The numbers of the sources of `recorders`, in one lane or all, of one agent kind or all.
+    /// The numbers of the sources of `recorders`, optionally of one lane and of one agent kind.
     pub(super) async fn sources_of(
         &self,
         recorders: impl Iterator<Item = &Recorder>,
@@ -107,7 +107,7 @@ impl Log {
         sources.fetch_all(&self.pool).await.during("read sources")
     }
 
-    /// The unindexed events of a page, as a JSON array of numbers, and the number of the newest event that this process knows. It must be
+    /// The unindexed events of a page, as a JSON array of numbers, and the number of the newest event that this process knows. Must be
     /// called before the page is read: an event leaves the memory only after it was indexed. `None` on PostgreSQL.
     fn unindexed(&self, sources: &[i64], window: Window) -> Option<(String, i64)> {
         let Pool::Sqlite { .. } = &self.pool else { return None };
@@ -148,12 +148,11 @@ impl Log {
         Ok(Passed::written(StatusCode::OK, body))
     }
 
-    /// The number of an event in an SQLite file: from memory, from the runs of ids, or, if another process has just appended it, from the
-    /// table of events.
+    /// The number of an event in an SQLite file: from memory, the runs of ids, or, if another process has just appended it, the events.
     async fn number(&self, event_id: EventId) -> Result<Option<i64>, LogError> {
         const OPERATION: &str = "look for an event";
-        // Memory before the runs: an event leaves the memory only after it is in a run.
-        let (recent, known) = (self.recent.number(event_id), self.recent.last());
+        // Memory is read before the runs: an event leaves the memory only after it is in a run.
+        let (recent, newest) = (self.recent.number(event_id), self.recent.last());
         if recent.is_some() {
             return Ok(recent);
         }
@@ -162,19 +161,19 @@ impl Log {
         if let Some(number) = chunks.iter().find_map(|row| number_in(&row.entries, id.as_bytes())) {
             return Ok(Some(number));
         }
-        let unindexed = probe(statements::UNINDEXED).bind(known).bind(id).fetch_optional(&self.pool);
+        let unindexed = probe(statements::UNINDEXED).bind(newest).bind(id).fetch_optional(&self.pool);
         let unindexed = unindexed.await.during(OPERATION)?;
         Ok(unindexed.map(|row| row.id))
     }
 
-    /// `GET /v1/audit/checkpoint`: the signed note, with the cosignatures that it has.
+    /// `GET /v1/audit/checkpoint`: the signed note with its cosignatures.
     #[boxed]
     pub async fn checkpoint(&self) -> Result<Passed, LogError> {
         let signed = self.signed().await?;
         Ok(Passed::text(self.cosigned_note(signed.checkpoint, &signed.vkey, signed.size).await?))
     }
 
-    /// `GET /v1/audit/consistency`: `{from, to, proof, checkpoint}`; without `to` up to the newest checkpoint.
+    /// `GET /v1/audit/consistency`: `{from, to, proof, checkpoint}`; `to` defaults to the newest checkpoint.
     #[boxed]
     pub async fn consistency(&self, from: Option<&str>, to: Option<&str>) -> Result<Passed, LogError> {
         let signed = self.signed().await?;
@@ -205,14 +204,13 @@ impl Log {
         Ok(Passed::json(StatusCode::OK, &json!({ "keys": keys })))
     }
 
-    /// Reads the signed tree from the database, for a client, and remembers it.
+    /// Reads the signed tree from the database for a client, and remembers its checkpoint.
     pub(super) async fn signed(&self) -> Result<Signed, LogError> {
         let signed = self.signed_row().await?;
         self.memory.serve(&signed.vkey, signed.size, signed.root, &signed.checkpoint);
         Ok(signed)
     }
 
-    /// Reads the signed tree from the database.
     pub(super) async fn signed_row(&self) -> Result<Signed, LogError> {
         let row = self.tree_row().await?;
         let size = u64::try_from(row.size).map_err(|_| LogError::Corrupt("tree.size"))?;
@@ -233,8 +231,8 @@ fn holds(scope: &RecordScope, row: &statements::PlacedRow) -> bool {
     scope.shown.all().any(of) && is_shown(&scope.shown, row.machine_id.into(), Some(&row.canonical))
 }
 
-/// Whether an event of a recorder is shown. Of the service's own events, only those about no computer or about one of `shown` are: before
-/// an identity is linked, computers that only name it change consent too, and these events are in the same chain.
+/// Whether an event of a recorder is shown. The service's own events are shown only if they are about no computer or about a computer of
+/// `shown`: before an identity is linked, foreign computers that name it can change consent too, and these events are in the same chain.
 pub(super) fn is_shown(shown: &Recorders, machine: MachineUuid, event: Option<&[u8]>) -> bool {
     #[derive(Deserialize)]
     struct Report {
@@ -314,7 +312,6 @@ fn written_prev(canonical: &[u8]) -> Option<Prev> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Parses the canonical bytes for `prev`.
 fn read_prev(canonical: &[u8]) -> Result<Prev, LogError> {
     #[derive(Deserialize)]
     struct Linked {

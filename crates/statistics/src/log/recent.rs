@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use domain::ids::EventId;
 use domain::usage::Day;
 
-/// The events after the last indexed one. Clones share them. Empty while the writer has no connection; readers then find the events
-/// in the table, as they find events of another process that the writer has not read yet.
+/// The events after the last indexed one. Clones share them. Empty while the writer has no connection; readers then find the events in the
+/// table, like events of another process that the writer has not read yet.
 #[derive(Debug, Clone, Default)]
 pub struct UnindexedEvents(Arc<RwLock<Newest>>);
 
@@ -43,7 +43,7 @@ pub struct Window {
 pub struct RecentDay {
     /// Number of events by source; a source without events is absent.
     pub events: HashMap<i64, u32>,
-    /// The number of the last indexed event; the largest number while no writer is running, since everything is in the tables then.
+    /// The number of the last indexed event; the largest number while no writer is running, since all events are in the tables then.
     pub indexed: i64,
 }
 
@@ -55,17 +55,17 @@ impl UnindexedEvents {
 
     /// Adds the next event with its number.
     pub fn push(&self, number: i64, event: Recorded) {
-        let mut known = self.write();
-        known.events.push_back((number, event));
-        known.numbers.insert(event.event_id, number);
+        let mut state = self.write();
+        state.events.push_back((number, event));
+        state.numbers.insert(event.event_id, number);
     }
 
     /// Removes the events up to number `indexed`.
     pub fn advance(&self, indexed: i64) {
-        let mut known = self.write();
-        known.indexed = indexed;
-        while let Some((_, event)) = known.events.pop_front_if(|(number, _)| *number <= indexed) {
-            known.numbers.remove(&event.event_id);
+        let mut state = self.write();
+        state.indexed = indexed;
+        while let Some((_, event)) = state.events.pop_front_if(|(number, _)| *number <= indexed) {
+            state.numbers.remove(&event.event_id);
         }
     }
 
@@ -91,32 +91,32 @@ impl UnindexedEvents {
 
     /// The numbers of the newest events of `sources` within `window`, and the number of the newest event of any source.
     pub fn page(&self, sources: &HashSet<i64>, window: Window) -> (Vec<i64>, i64) {
-        let known = self.read();
-        let found = known.events.iter().filter(|(number, event)| {
+        let state = self.read();
+        let matches = state.events.iter().filter(|(number, event)| {
             sources.contains(&event.source_id)
                 && event.received_at_ms >= window.since
                 && (event.received_at_ms, *number) < window.before
         });
-        let mut found: Vec<(i64, i64)> = found.map(|(number, event)| (event.received_at_ms, *number)).collect();
-        found.sort_unstable_by(|one, other| other.cmp(one));
-        found.truncate(window.events_max);
-        (found.into_iter().map(|(_, number)| number).collect(), known.last())
+        let mut matches: Vec<(i64, i64)> = matches.map(|(number, event)| (event.received_at_ms, *number)).collect();
+        matches.sort_unstable_by(|one, other| other.cmp(one));
+        matches.truncate(window.events_max);
+        (matches.into_iter().map(|(_, number)| number).collect(), state.last())
     }
 
     /// The events of `sources` that were received on a day.
     pub fn of_day(&self, sources: &HashSet<i64>, day: Day) -> RecentDay {
-        let known = self.read();
+        let state = self.read();
         // A process without a writer has number 0 and no events in memory. A new log also has number 0, until its first events are indexed.
-        let has_writer = known.indexed != 0 || !known.events.is_empty();
-        let mut found =
-            RecentDay { indexed: if has_writer { known.indexed } else { i64::MAX }, ..RecentDay::default() };
-        for (_, event) in &known.events {
+        let has_writer = state.indexed != 0 || !state.events.is_empty();
+        let mut counts =
+            RecentDay { indexed: if has_writer { state.indexed } else { i64::MAX }, ..RecentDay::default() };
+        for (_, event) in &state.events {
             if sources.contains(&event.source_id) && event.received_at_ms.div_euclid(Day::MILLISECONDS) == day.number()
             {
-                *found.events.entry(event.source_id).or_default() += 1;
+                *counts.events.entry(event.source_id).or_default() += 1;
             }
         }
-        found
+        counts
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Newest> {

@@ -1,7 +1,7 @@
 //! Reads of activity and proofs on a replica of the database.
 //!
-//! A proof that the replica does not have yet is read on the primary: an event that was acknowledged is found. Checkpoints, consistency proofs
-//! and tiles are read on the primary, so that no monitor sees the log shrink.
+//! A proof that is not on the replica yet is read on the primary, so that an acknowledged event is always found. Checkpoints, consistency
+//! proofs and tiles are read on the primary, so that monitors never see the log shrink.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use tokio::time::timeout;
 
 use super::error::LogError;
 use super::handle::Log;
-use super::shelf::cache::TreeCache;
+use super::tree_cache::cache::TreeCache;
 use crate::contract::{ActivityQuery, Passed, RecordScope};
 use async_recursion::async_recursion as boxed;
 
-/// A replica, with caches of its own: its signed tree may be older than that of the primary.
+/// A replica with separate caches: its signed tree may be older than the primary's.
 #[derive(Debug, Clone)]
 pub struct LogReplica {
     pub replica: Replica,
-    pub shelf: Arc<TreeCache>,
+    pub tree_cache: Arc<TreeCache>,
 }
 
 impl Log {
@@ -48,14 +48,14 @@ impl Log {
         self.proof_here(scope, event_id).await
     }
 
-    /// The log as its replica has it, while that is current.
+    /// The log on the replica, while the replica is current.
     fn on_replica(&self) -> Option<Self> {
-        let LogReplica { replica, shelf } = self.replica.as_ref()?;
+        let LogReplica { replica, tree_cache } = self.replica.as_ref()?;
         let pool = replica.current(&self.pool)?;
-        Some(Self { pool, shelf: Arc::clone(shelf), replica: None, ..self.clone() })
+        Some(Self { pool, tree_cache: Arc::clone(tree_cache), replica: None, ..self.clone() })
     }
 
-    /// The answer of the replica, unless it failed or took too long.
+    /// The replica's response; `None` if the replica failed or took too long.
     async fn answered(&self, read: impl Future<Output = Result<Passed, LogError>>) -> Option<Passed> {
         let LogReplica { replica, .. } = self.replica.as_ref()?;
         match timeout(replica.read_deadline(), read).await {

@@ -7,7 +7,8 @@ use async_recursion::async_recursion as boxed;
 
 impl Log {
     /// Assigns places to at most `events_max` events and signs the grown tree. Does nothing if no event waits, or on PostgreSQL while
-    /// another process has the lease. Fails while the log is halted. After a crash the stored tree is the old one or the new one, complete.
+    /// another process has the lease. Fails while the log is halted. After a crash the stored tree is either the old or the new one,
+    /// complete.
     #[boxed]
     pub async fn sequence(&self, events_max: u32) -> Result<Sequenced, LogError> {
         if !self.is_witnessed().await? {
@@ -16,7 +17,7 @@ impl Log {
         match &self.writer {
             Some(writer) => {
                 if self.halted().is_some() {
-                    // Another process may have declared a new epoch.
+                    // Another process may have started a new epoch.
                     self.follow_stored_halt().await?;
                 }
                 writer.sequence(events_max).await

@@ -5,9 +5,9 @@
 pub struct WriterSettings {
     /// Maximum number of events of one transaction.
     pub group_max: usize,
-    /// Maximum number of chains whose heads are kept in memory; those with events outside the indexes are kept in any case.
+    /// Maximum number of chain heads in memory. Heads of chains with unindexed events are kept in any case.
     pub chains_max: usize,
-    /// Size of the write-ahead log in bytes at which it is overwritten from its beginning; it is copied into the file in parts.
+    /// Size of the write-ahead log in bytes at which it is overwritten from its start; it is copied into the file in parts.
     pub wal_bytes: u64,
     /// Number of unindexed events at which the indexes are written even while the log is busy.
     pub index_every: usize,

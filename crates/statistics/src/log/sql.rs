@@ -1,9 +1,9 @@
 //! The SQL of the log.
 //!
-//! Statements of the writer of an SQLite file are beside it (`writer/`), and those for PostgreSQL alone in [`postgres`].
+//! Statements of the writer of an SQLite file are in `writer/`, and statements that only PostgreSQL executes in [`postgres`].
 //!
-//! Many values are passed as one parameter, independent of their number, so each statement has one text and is prepared once. Statements that both
-//! databases execute take a JSON array, which the two dialects unfold in their own ways; those of PostgreSQL take arrays.
+//! Many values are passed as one parameter, independent of their number, so each statement has one text and is prepared once. Statements of
+//! both databases take a JSON array, which each dialect unfolds with its own functions; PostgreSQL-only statements take arrays.
 
 pub mod postgres;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::error::LogError;
 
-/// Converts a number of an envelope or of a tree. Those of envelopes are within ±(2^53 − 1), so they fit.
+/// Converts a number of an envelope or of a tree. Numbers of envelopes are within ±(2^53 − 1), so they fit.
 pub fn whole(number: impl TryInto<i64>) -> Result<i64, LogError> {
     number.try_into().map_err(|_| LogError::Corrupt("a number beyond 2^63 - 1"))
 }
@@ -26,7 +26,7 @@ pub struct ChainColumns<'a> {
     pub agent_id: Vec<&'a str>,
     /// Number of moves of the head before the group, 0 for a new chain.
     pub moves: Vec<i64>,
-    /// Hash of the head before the group; of no meaning for a new chain.
+    /// Hash of the head before the group; unused for a new chain.
     pub expected: Vec<[u8; 32]>,
     /// The head after the group.
     pub chain_epoch: Vec<i64>,
@@ -38,7 +38,7 @@ pub struct ChainColumns<'a> {
 /// The events of [`postgres::APPEND`], one array for each column.
 #[derive(Debug, Default)]
 pub struct EventColumns<'a> {
-    /// Place of the chain in [`ChainColumns`], from 0.
+    /// Index of the chain in [`ChainColumns`], from 0.
     pub chain: Vec<i64>,
     pub event_id: Vec<Uuid>,
     pub receipt_id: Vec<Uuid>,
@@ -57,7 +57,7 @@ pub struct EventColumns<'a> {
 }
 
 impl<'a> ChainColumns<'a> {
-    /// Binds the columns in their order.
+    /// Binds the columns in field order.
     pub fn bind(self, query: Query<'a>) -> Query<'a> {
         query
             .bind(self.machine_id)
@@ -72,7 +72,7 @@ impl<'a> ChainColumns<'a> {
 }
 
 impl<'a> EventColumns<'a> {
-    /// Binds the columns in their order.
+    /// Binds the columns in field order.
     pub fn bind(self, query: Query<'a>) -> Query<'a> {
         query
             .bind(self.chain)
@@ -93,7 +93,7 @@ impl<'a> EventColumns<'a> {
     }
 }
 
-/// A tile that is asked for by [`Dialect::tiles`].
+/// A tile that [`Dialect::tiles`] reads.
 #[derive(Debug, Serialize)]
 pub struct TileName {
     pub level: u8,
@@ -130,7 +130,7 @@ store::row! {
 }
 
 store::row! {
-    /// A row of [`postgres::APPEND`]: whether the events of a chain are stored, whether one of their ids was stored before, and the head before
+    /// A row of [`postgres::APPEND`]: whether the events of a chain are stored, whether an event id was stored before, and the head before
     /// the group; null for a new chain and for a head that another transaction has locked.
     #[derive(Debug)]
     pub struct AppendedRow {
@@ -221,7 +221,7 @@ pub const KEY_ADD: &str = "INSERT INTO log_keys (vkey, name, seed, active_from) 
 /// Adds the empty tree. Parameters: root, checkpoint, vkey, `signed_at`.
 pub const TREE_BEGIN: &str =
     "INSERT INTO tree (id, size, root, checkpoint, vkey, signed_at) VALUES (1, 0, $1, $2, $3, $4)";
-/// How many leaves were signed last.
+/// Number of leaves of the signed tree.
 pub const TREE_SIZE: &str = "SELECT size FROM tree WHERE id = 1";
 /// The number of the last event in activity, heads and the runs of ids, on SQLite.
 pub const INDEXED: &str = "SELECT events FROM indexed WHERE id = 1";
@@ -237,18 +237,18 @@ pub struct Dialect {
     pub leaves_from: &'static str,
     /// Tiles by level and place (JSON array of `{level, place}`), as [`FoundTile`].
     pub tiles: &'static str,
-    /// The numbers of the sources of recorders (JSON array of `{machine, identity}`); lane or null; agent kind or null.
+    /// Numbers of recorders' sources. Parameters: recorders (JSON array of `{machine, identity}`); lane or null; agent kind or null.
     pub sources_of: &'static str,
-    /// A page of activity of sources (JSON array of numbers): `$1`; since; before `($3, $4)`; limit. On SQLite also events that are not
-    /// indexed, and the number after which more of them are read.
+    /// A page of activity. Parameters: sources (JSON array of numbers), since, before (`$3, $4`), limit; on SQLite also the unindexed
+    /// events, and the number after which further unindexed events are read.
     pub activity: &'static str,
     /// `(machine_id, user_cuid, day, memory, retrospectives)` of leaves: the lane and the event type that count; first leaf, end;
     /// milliseconds of a day.
     pub usage: &'static str,
-    /// `(memory, retrospectives)` beyond the leaves that are counted: the lane and the event type that count; leaves; events at most; sources
-    /// (JSON array of numbers); received from, until.
+    /// `(memory, retrospectives)` beyond the counted leaves. Parameters: the lane and the event type that count; leaves; maximum number of
+    /// events; sources (JSON array of numbers); received from, until.
     pub usage_beyond: &'static str,
-    /// `(size, signed_at, unplaced, unindexed)`: the signed tree, how many events have no place in it, and how many are not indexed.
+    /// `(size, signed_at, unplaced, unindexed)`: the signed tree, and the numbers of events without a place and outside the indexes.
     pub status: &'static str,
     /// Id of the installation that the log belongs to.
     pub installation: &'static str,
@@ -274,8 +274,8 @@ const PROOF_COLUMNS: &str =
     "e.event_id, e.receipt_id, s.machine_id, s.agent_id, e.chain_epoch, e.seq, e.self, e.prev_event_id,
     e.received_at_ms, e.leaf_hash, e.canonical, ";
 
-/// Events of an SQLite file behind a number, in the order of their numbers, which is that of every chain and of the tree: number, events at
-/// most. Rows have no gap, so the event with id n has place n - 1 once the tree is that large.
+/// Events of an SQLite file after a number, in ascending order, which is the order of every chain and of the tree. Parameters: number,
+/// maximum number of events. Rows have no gap, so the event with id n has place n - 1 once the tree is that large.
 pub const EVENTS_AFTER: &str = joined!(
     "SELECT e.id, e.source_id, ",
     PROOF_COLUMNS,
@@ -283,7 +283,7 @@ pub const EVENTS_AFTER: &str = joined!(
     FROM events e JOIN sources s ON s.id = e.source_id WHERE e.id > $1 ORDER BY e.id LIMIT $2"
 );
 
-/// Sums of events `e` by computer and day, before and after the text that selects the events. Days without usage are left out.
+/// Sums of events `e` by computer and day: the text before and after the selection of events. Days without usage are left out.
 const USAGE: [&str; 2] = [
     "SELECT s.machine_id, s.user_cuid, e.received_at_ms / $5 AS day,
         SUM(CASE WHEN s.lane = $1 THEN 1 ELSE 0 END) AS memory,
@@ -293,7 +293,7 @@ const USAGE: [&str; 2] = [
     GROUP BY s.machine_id, s.user_cuid, e.received_at_ms / $5",
 ];
 
-/// The sum of events `e` of some sources, before the text that selects the events, before the one that selects the sources, and after it.
+/// The sum of events `e` of some sources: the text before the selection of events, before the selection of sources, and after it.
 const USAGE_BEYOND: [&str; 3] = [
     "SELECT CAST(COALESCE(SUM(CASE WHEN s.lane = $1 THEN 1 ELSE 0 END), 0) AS BIGINT),
         CAST(COALESCE(SUM(CASE WHEN e.event_type = $2 THEN 1 ELSE 0 END), 0) AS BIGINT)
@@ -307,7 +307,7 @@ static SQLITE: Dialect = Dialect {
         WHERE id > $1 AND id <= (SELECT size FROM tree WHERE id = 1) ORDER BY id LIMIT $2",
     tiles: "SELECT t.level, t.place, t.hashes FROM json_each($1) r CROSS JOIN tiles t
         WHERE t.level = r.value ->> 'level' AND t.place = r.value ->> 'place'",
-    // By computer: any client can name an identity, any number of times.
+    // Selects by computer: any client can name an identity, any number of times.
     sources_of: "SELECT s.id FROM json_each($1) r
         CROSS JOIN sources s ON s.machine_id = unhex(r.value ->> 'machine', '-') AND +s.user_cuid = r.value ->> 'identity'
         WHERE ($2 IS NULL OR s.lane = $2) AND ($3 IS NULL OR s.agent_id = $3)",
@@ -328,8 +328,8 @@ static SQLITE: Dialect = Dialect {
     installation_add: "INSERT INTO installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING",
 };
 
-/// Lookups of many keys are written as one lookup for each (`LATERAL`, which `OFFSET 0` keeps apart): a plan that was made and cached while the
-/// tables were empty would otherwise read them whole from then on.
+/// Lookups of many keys are written as one lookup per key (`LATERAL`, with `OFFSET 0` as an optimisation fence): a plan that was cached
+/// while the tables were empty would otherwise always scan them.
 static POSTGRES: Dialect = Dialect {
     leaves_from: "SELECT l.leaf_index, e.leaf_hash FROM leaves l JOIN events e ON e.id = l.event
         WHERE l.leaf_index >= $1 ORDER BY l.leaf_index LIMIT $2",
@@ -356,17 +356,17 @@ static POSTGRES: Dialect = Dialect {
     ),
     status: "SELECT size, signed_at, (SELECT COUNT(*) FROM unsequenced) AS unplaced, CAST(0 AS BIGINT) AS unindexed
         FROM tree WHERE id = 1",
-    // The facts have a table of this name too, and share the connections.
+    // The main database has a table of this name too, and shares the connections.
     installation: "SELECT installation_id FROM statistics.installation WHERE id = 1",
     installation_add: "INSERT INTO statistics.installation (id, installation_id) VALUES (1, $1) ON CONFLICT DO NOTHING",
 };
 
-/// A page over many sources, each of which is an index range that is read from its end. Only the sources with the newest events can
-/// have events in the page, so at most as many sources are read as the page has entries.
+/// A page over many sources. Each source is an index range that is read from its end. Only the sources with the newest events can have
+/// events in the page, so at most as many sources are read as the page has entries.
 ///
-/// The index of activity is written behind the log, so a page consists of events in the index, the events `$6` (JSON array of numbers), and
-/// the events after number `$7` that are not indexed. A number may belong to another event if the group of the first was rolled
-/// back, so the source is compared with the row. SQLite looks rows up by an id that a correlated query found.
+/// The index of activity is written after the log, so a page consists of events in the index, the events `$6` (JSON array of numbers), and
+/// the unindexed events after number `$7`. A number may belong to another event if the group of the first was rolled back, so the source is
+/// compared with the row. SQLite looks up rows by an id from a correlated query.
 const SQLITE_ACTIVITY: &str = joined!(
     "WITH newest AS (SELECT r.value AS source_id FROM json_each($1) r
         CROSS JOIN events f ON f.id = (SELECT n.id FROM activity n WHERE n.source_id = r.value AND n.received_at_ms >= $2
@@ -389,7 +389,7 @@ const SQLITE_ACTIVITY: &str = joined!(
     ORDER BY e.received_at_ms DESC, e.id DESC LIMIT $5"
 );
 
-/// The same on PostgreSQL, which has a join for it and whose index is never behind.
+/// The same on PostgreSQL, which supports `LATERAL` and has no unindexed events.
 const POSTGRES_ACTIVITY: &str = joined!(
     "WITH newest AS (SELECT s.id, s.machine_id, s.agent_id, s.lane
         FROM jsonb_array_elements_text($1::JSONB) AS r (id)

@@ -1,4 +1,4 @@
-//! Usage: sums of the events of the log between two places in the tree, and of those that are not counted yet.
+//! Usage: sums of the events of the log between two places in the tree, and of uncounted events.
 //!
 //! The place of an event never changes, so a counter that stores the last counted leaf can continue from there after a crash.
 
@@ -16,8 +16,7 @@ use super::sql::{Dialect, TREE_SIZE};
 use async_recursion::async_recursion as boxed;
 
 impl Log {
-    /// The usage of at most `leaves_max` leaves from place `counted` on, and the place to continue from: `counted` itself when there is
-    /// nothing new.
+    /// The usage of at most `leaves_max` leaves from place `counted` on, and the end place; `counted` if there are no new leaves.
     #[boxed]
     pub async fn usage_from(&self, counted: u64, leaves_max: u32) -> Result<(u64, Vec<UsageDay>), LogError> {
         if let Some(counted) = self.spans.from(counted, leaves_max) {
@@ -44,8 +43,8 @@ impl Log {
         Ok((until, days.collect::<Result<_, LogError>>()?))
     }
 
-    /// What computers used in a window beyond the first `counted` leaves, events without a place among it. Looks at no more than
-    /// `events_max` events; with more uncounted events the sum is too small, until the counting has caught up.
+    /// Usage of computers in a window beyond the first `counted` leaves, including events without a place. Reads at most `events_max`
+    /// events; with more uncounted events the sum is too small, until the counter has caught up.
     #[boxed]
     pub async fn usage_beyond(
         &self,

@@ -7,9 +7,9 @@
 //!    of rows in each transaction, and copies the write-ahead log into the file ([`Worker::checkpoint`]). No sender waits for this work;
 //!    only the next group does.
 //!
-//! The memory of the thread is a function of the log: heads, sources and the newest events. Each transaction begins with a check whether
-//! another connection has committed, so events of another process are folded in first. After any error the connection is closed
-//! and all of that memory is dropped; the next group opens the file again and reads it.
+//! The memory of the thread is derived from the log: heads, sources and the newest events. Each transaction first checks whether another
+//! connection has committed, and reads the events of other processes. After any error the connection is closed and its memory is dropped;
+//! the next group opens the file again and reads it.
 //!
 //! **If it panics:** the senders of the group get an error, the memory is dropped as after any error, and the thread continues.
 
@@ -51,25 +51,25 @@ use async_recursion::async_recursion as boxed;
 
 /// Number of parts in which the write-ahead log is copied into the file.
 const PARTS: u64 = 16;
-/// Length of the write-ahead log, as a multiple of its limit, from which groups wait for its copy.
+/// Size of the write-ahead log, as a multiple of its limit, from which groups wait for its copy.
 const LENGTH_MAX: u64 = 4;
-/// Number of events after which a slice of an index is written although more events wait.
+/// Number of events after which a slice of an index is written even if more events wait.
 const SLICE_EVERY: usize = 256;
-/// Maximum time between passes over the indexes, if there is an event.
+/// Maximum time between passes over the indexes, if there is an unindexed event.
 const INDEX_AFTER: Duration = Duration::from_secs(5);
-/// Maximum number of unindexed events. It is reached only if the indexes cannot be written although events can.
+/// Maximum number of unindexed events. It is reached only if events can be written but the indexes cannot.
 const UNINDEXED_MAX: usize = 1_048_576;
 /// Maximum number of events that wait for the thread.
 const WAITING_MAX: usize = 16_384;
-/// How long [`Writer::close`] waits for the thread. A thread that the file keeps longer ends with the process; events that it has not committed
-/// was not answered.
+/// Timeout of [`Writer::close`]. A thread that is still blocked on the file ends with the process; its uncommitted events were not
+/// answered.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// A command for the thread.
 enum Job {
     /// Append these events and answer each.
     Append(Vec<(Append, AppendReply)>),
-    /// Give at most this number of events their places.
+    /// Assign places to at most this number of events.
     Sequence { events_max: u32, answer: oneshot::Sender<Result<Sequenced, LogError>> },
     /// Commit a change without effect.
     Probe(oneshot::Sender<Result<(), LogError>>),
@@ -77,7 +77,7 @@ enum Job {
     Close(oneshot::Sender<()>),
 }
 
-/// Handle of the thread. Clones share one thread, which ends when the last of them is dropped.
+/// Handle of the thread. Clones share one thread, which ends when the last clone is dropped.
 #[derive(Clone)]
 pub struct Writer {
     jobs: Sender<Job>,
@@ -189,11 +189,11 @@ struct Worker {
     /// Length of the write-ahead log.
     wal: WalGrowth,
     copier: WalCopier,
-    /// Whether the log was copied in parts, and this thread has not copied the rest since.
+    /// Whether a part of the write-ahead log was copied and this thread has not copied the rest yet.
     has_rest: bool,
     /// Number of events since a slice of an index was written.
     unsliced: usize,
-    /// Time at which the last pass over the indexes began or failed.
+    /// Time at which the last pass over the indexes started or failed.
     indexed_at: Instant,
     /// Error of the last slice; the next sequencing pass returns it.
     index_error: Option<LogError>,
@@ -227,7 +227,7 @@ impl Worker {
         }
     }
 
-    /// Adds a job to its queue; returns `true` if the thread is to stop.
+    /// Adds a job to its queue; returns `true` if the thread shall stop.
     fn enqueue(&mut self, job: Job) -> bool {
         match job {
             Job::Append(events) => self.waiting.extend(events),
@@ -292,7 +292,7 @@ impl Worker {
         }
     }
 
-    /// Begins a pass over the indexes if it is time; after a failure only after a delay.
+    /// Starts a pass over the indexes if `is_time`; after a failure only after a delay.
     fn begin_indexing(&mut self, is_time: bool) {
         let Some(open) = &mut self.open else { return };
         if is_time && (self.index_error.is_none() || self.indexed_at.elapsed() >= INDEX_AFTER) {
@@ -322,9 +322,9 @@ impl Worker {
         }
     }
 
-    /// Copies the write-ahead log into the file, on another thread and in parts, so that no group waits for a long copy. Once the log
-    /// exceeds its limit and only a small rest is left, this thread copies the rest, and the next commit overwrites the log from its
-    /// beginning. A failure is not the fault of an event: the next transaction shows whether the connection is still good.
+    /// Copies the write-ahead log into the file, on another thread and in parts, so that no group waits for a long copy. If the log exceeds
+    /// its limit and only a small rest is left, this thread copies the rest, and the next commit overwrites the log from its start. A
+    /// failure is ignored here: the next transaction shows whether the connection still works.
     fn checkpoint(&mut self) {
         let Some(open) = &self.open else { return };
         self.wal.committed();
@@ -355,13 +355,13 @@ impl Worker {
     }
 
     /// Runs `job` with the connection, which is opened if there is none. After an error or a panic the connection and its memory are
-    /// dropped. A fault of the stored tree is the exception: it is found before the memory changes, and reading the events after the tree
+    /// dropped, except after a fault of the stored tree: it is detected before the memory changes, and reading the events after the tree
     /// again in each pass would stop the appends.
     fn guarded<T>(&mut self, job: impl FnOnce(&mut Open) -> Result<T, LogError>) -> Result<T, LogError> {
         const OPEN: &str = "open the log for writing";
         let (file, settings, recent, rng) = (&self.file, &self.settings, &self.recent, &self.rng);
         let (open, wal) = (&mut self.open, &mut self.wal);
-        let done = catch_unwind(AssertUnwindSafe(|| {
+        let result = catch_unwind(AssertUnwindSafe(|| {
             let open = match open {
                 Some(open) => open,
                 none => {
@@ -374,11 +374,11 @@ impl Worker {
             };
             job(open)
         }));
-        let done = done.unwrap_or_else(|panic| Err(LogError::Crashed(words(panic.as_ref()))));
-        if done.as_ref().is_err_and(|error| !error.is_of_the_tree()) {
+        let result = result.unwrap_or_else(|panic| Err(LogError::Crashed(words(panic.as_ref()))));
+        if result.as_ref().is_err_and(|error| !error.is_of_the_tree()) {
             self.open = None;
         }
-        done
+        result
     }
 }
 

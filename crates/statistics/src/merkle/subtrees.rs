@@ -1,4 +1,4 @@
-//! How a proof reads a tree.
+//! The interface through which a proof reads a tree.
 
 use domain::Digest;
 
@@ -10,7 +10,7 @@ pub trait Subtrees {
     fn subtree(&mut self, level: u8, index: u64) -> Result<Digest, TreeFault>;
 }
 
-/// Why a tree cannot answer.
+/// Why a tree cannot return a hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TreeFault {
     /// The leaf or the size exceeds the tree.

@@ -5,7 +5,7 @@ use super::nodes::Nodes;
 use super::tile::{TileId, Tiles};
 use super::*;
 
-/// A tree that hashes all its leaves again for every answer: slow, but a direct translation of the definition.
+/// A tree that hashes all its leaves again for every request: slow, but a direct translation of the definition.
 struct Leaves(Vec<Digest>);
 
 impl Subtrees for Leaves {
@@ -135,7 +135,7 @@ proptest! {
         let mut stored: std::collections::BTreeMap<TileId, Vec<u8>> = std::collections::BTreeMap::new();
         let mut at = 0;
         for step in steps {
-            // Each pass knows only the tiles that a store would return.
+            // Each pass has only the tiles that a store would return.
             let mut edge = Tiles::default();
             for id in Tiles::edge(at) {
                 edge.insert(id, &stored[&id]);

@@ -1,6 +1,6 @@
 //! Tiles: the hashes of a tree in blocks of 256, in the layout of C2SP `tlog-tiles`.
 //!
-//! A tile of level `L` contains hashes of perfect subtrees of `256^L` leaves, up to 256 of them in order. A full tile never
+//! A tile of level `L` contains up to 256 hashes of perfect subtrees of `256^L` leaves, in order. A full tile never
 //! changes; appending rewrites only the last tile of each level, and a proof reads a few tiles per level.
 
 mod id;
@@ -30,7 +30,7 @@ impl Tiles {
         (0..LEVELS_MAX).filter_map(unfilled).collect()
     }
 
-    /// Which tiles `read` asks for. The path of a proof does not depend on the values of the hashes.
+    /// The tiles that `read` requests. The path of a proof does not depend on the values of the hashes.
     pub fn needed<T>(
         read: impl FnOnce(&mut TileCollector) -> Result<T, TreeFault>,
     ) -> Result<BTreeSet<TileId>, TreeFault> {
@@ -39,8 +39,8 @@ impl Tiles {
         Ok(needed.0)
     }
 
-    /// Adds a stored tile: its hashes, concatenated. It may have more hashes than the tree that is read, because hashes are
-    /// only ever appended.
+    /// Adds a stored tile: its hashes, concatenated. It may be longer than in the tree that is read, because tiles only
+    /// grow.
     pub fn insert(&mut self, id: TileId, stored: &[u8]) {
         let (hashes, _) = stored.as_chunks();
         self.0.insert(id, hashes.iter().map(|hash| Digest::from(*hash)).collect());
@@ -51,13 +51,13 @@ impl Tiles {
         self.0.get(&id).into_iter().flatten().flat_map(|hash| *hash.as_bytes()).collect()
     }
 
-    /// Drops all tiles but those from which a tree of `size` leaves grows.
+    /// Drops all tiles except the [`edge`](Self::edge) of a tree of `size` leaves.
     pub fn keep_edge(&mut self, size: u64) {
         let edge = Self::edge(size);
         self.0.retain(|id, _| edge.contains(id));
     }
 
-    /// Appends leaf hashes to a tree of `size` leaves whose [`edge`](Self::edge) is here. Returns the tiles to store.
+    /// Appends leaf hashes to a tree of `size` leaves with its [`edge`](Self::edge) present. Returns the tiles to store.
     pub fn append(&mut self, size: u64, leaves: &[Digest]) -> Result<BTreeSet<TileId>, TreeFault> {
         let mut touched = BTreeSet::new();
         for (position, leaf) in (size..).zip(leaves) {

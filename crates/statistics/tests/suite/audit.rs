@@ -1,4 +1,4 @@
-//! Audits: intact events are counted, and every change is found.
+//! Audits: intact events are counted, and every change is detected.
 
 use statistics::log::AuditFault;
 use store::Pool;
@@ -6,7 +6,7 @@ use store::Pool;
 use crate::world::{Chain, World, scope_of};
 use harness::on_each_database;
 
-/// Three chains, one with a second epoch, more than a tile of events, and two that have no place yet.
+/// Three chains, one with a second epoch, more than a tile of events, and two events without a place.
 async fn grown(world: &World) -> usize {
     let mut chains: Vec<Chain> = (0..3).map(|_| Chain::new(world)).collect();
     let (mut count, first) = (0, chains[0].next());
@@ -20,7 +20,7 @@ async fn grown(world: &World) -> usize {
         world.log.append(&group).await.unwrap();
         while world.log.sequence(17).await.unwrap().added > 0 {}
     }
-    // A quiet log is indexed behind the pass that finds nothing new.
+    // An idle log is indexed after a pass without new events.
     while world.log.standing().await.unwrap().unindexed > 0 {
         world.log.sequence(17).await.unwrap();
     }
@@ -33,10 +33,10 @@ async fn grown(world: &World) -> usize {
     count + 1
 }
 
-/// Changes rows behind the log's back.
+/// Changes rows behind the running log.
 async fn spoil(pool: &Pool, sql: &'static str) {
-    let done = store::pool::script(sql).execute(pool.writer()).await;
-    assert!(done.unwrap() > 0, "{sql}");
+    let result = store::pool::script(sql).execute(pool.writer()).await;
+    assert!(result.unwrap() > 0, "{sql}");
 }
 
 on_each_database! {
@@ -67,10 +67,10 @@ on_each_database! {
     }
 }
 
-/// SQL that changes a log, and how that is found.
+/// SQL that changes a log, and the expected fault.
 type Change = (&'static str, fn(&AuditFault) -> bool);
 
-/// Each is made to a log of its own, on either database.
+/// Each change is applied to a separate log, on either database.
 const CHANGES: [Change; 7] = [
     ("UPDATE events SET canonical = leaf_hash WHERE seq = 3", |fault| matches!(fault, AuditFault::Row { .. })),
     ("UPDATE events SET self = leaf_hash WHERE id = 50", |fault| matches!(fault, AuditFault::Event { .. })),

@@ -16,11 +16,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::world::{Chain, ORIGIN, World};
 
 /// Longer than any pause or lock of the log, on a slow machine too.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 type Answer = (usize, Result<AppendOutcome, Arc<LogError>>);
 
-/// Submits events, as the actor in front of the log does. The answers arrive with the place of the event.
+/// Submits events, like the actor in front of the log. Each answer arrives with the index of its event.
 async fn submit(log: &Log, events: Vec<Append>) -> (Option<ContendedEvents>, UnboundedReceiver<Answer>) {
     let (sender, answers) = unbounded_channel();
     let with_answer = |(place, event): (usize, Append)| {
@@ -33,7 +33,7 @@ async fn submit(log: &Log, events: Vec<Append>) -> (Option<ContendedEvents>, Unb
 }
 
 async fn answer(answers: &mut UnboundedReceiver<Answer>) -> (usize, AppendOutcome) {
-    let (place, outcome) = tokio::time::timeout(PATIENCE, answers.recv()).await.unwrap().unwrap();
+    let (place, outcome) = tokio::time::timeout(TIME_LIMIT, answers.recv()).await.unwrap().unwrap();
     (place, outcome.unwrap())
 }
 
@@ -46,7 +46,7 @@ fn receipted(outcome: &AppendOutcome) {
     receipt(outcome);
 }
 
-/// The transaction of a process that has stopped within it.
+/// The open transaction of a stopped process.
 async fn stranger(pool: &Pool, sql: &'static str, chain: &Chain) -> Transaction {
     let mut transaction = pool.begin().await.unwrap();
     let machine: uuid::Uuid = chain.recorder().machine.as_uuid();
@@ -58,7 +58,7 @@ async fn stranger(pool: &Pool, sql: &'static str, chain: &Chain) -> Transaction 
 
 const LOCK: &str = "SELECT 1 FROM chain_heads WHERE machine_id = $1 FOR UPDATE";
 
-/// The head of a chain of the agent of every event of these tests.
+/// Inserts the head of a chain; all events of these tests have this agent.
 const BEGIN: &str = "INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
     VALUES ($1, 'svc-cli', 0, 0, '', $1, 1)";
 
@@ -86,14 +86,14 @@ async fn a_locked_chain_leaves_its_group_on_postgres() {
     }
     answers.try_recv().unwrap_err();
 
-    // The next group is not kept waiting, and no event of the chain overtakes the one that waits.
+    // The next group does not wait, and no event of the chain overtakes the waiting one.
     let events = [&locked.clone().next(), &free.next()].map(|event| world.append(event));
     let (further, mut others) = submit(&world.log, events.to_vec()).await;
     assert!(further.is_none());
     assert_eq!(answer(&mut others).await, (0, AppendOutcome::Busy));
     receipt(&answer(&mut others).await.1);
 
-    // The lock outlasts the patience of the log, then it is gone.
+    // The lock outlasts the time limit of the log and is then released.
     contended.settle().await;
     assert_eq!(answer(&mut answers).await, (0, AppendOutcome::Busy));
     assert_eq!(world.take(&waiting).await, AppendOutcome::Busy);
@@ -160,7 +160,7 @@ async fn heads_in_memory_that_are_not_those_of_the_database_are_not_believed_on_
     let Some(world) = World::on_postgres().await else { return };
     let mut chain = Chain::new(&world);
     receipt(&world.take(&chain.next()).await);
-    // A database that was restored may have another head with the same number of moves.
+    // A restored database may have another head with the same number of moves.
     let pool = world.pool().await;
     query("UPDATE chain_heads SET self = $1").bind(vec![7_u8; 32]).execute(pool.writer()).await.unwrap();
     let AppendOutcome::Refused { refusal, .. } = world.take(&chain.next()).await else { panic!() };
@@ -185,7 +185,7 @@ async fn a_group_is_one_statement_and_two_for_a_process_that_has_just_begun_on_p
         let executed = relay.take();
         assert_eq!(executed.len(), statements, "{what}: {executed:?}");
     }
-    // Computers that were never seen cost one more.
+    // New computers cost one more statement.
     let mut new: Vec<Chain> = (0..5).map(|_| Chain::new(&world)).collect();
     for statements in [3, 1] {
         let events: Vec<Append> = new.iter_mut().map(|chain| world.append(&chain.next())).collect();
@@ -193,7 +193,7 @@ async fn a_group_is_one_statement_and_two_for_a_process_that_has_just_begun_on_p
         let executed = relay.take();
         assert_eq!(executed.len(), statements, "{executed:?}");
     }
-    // A resend is looked up.
+    // A resent event is looked up.
     let last = world.append(&chains[0].clone().next());
     for statements in [1, 1] {
         receipt(&log.append(std::slice::from_ref(&last)).await.unwrap()[0]);
@@ -220,7 +220,7 @@ async fn processes_that_append_to_the_same_chains_lose_nothing_on_postgres() {
             let mut next = [0; CHAINS];
             let mut receipts = vec![Vec::new(); CHAINS];
             while next.iter().any(|next| *next < EVENTS) {
-                // Two events of each chain, in another order in each process; an answer other than a receipt is sent again.
+                // Two events of each chain, in another order in each process; an event is sent again until it gets a receipt.
                 let mut group = Vec::new();
                 for place in 0..CHAINS {
                     let chain = (place + number) % CHAINS;
@@ -250,12 +250,11 @@ async fn processes_that_append_to_the_same_chains_lose_nothing_on_postgres() {
     assert_eq!((audited.events, audited.chains, audited.checkpoint.size), (count, CHAINS as u64, count));
 }
 
-/// The planner sees the length of an array that is an argument of `unnest`, and plans short ones anew at each call, for longer than the
-/// statement takes.
+/// For an array argument of `unnest` the planner sees the length, and plans short arrays again at each call, which is slow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_with_arrays_are_not_planned_again_on_postgres() {
     let Some(world) = World::on_postgres().await else { return };
-    // One connection, so that all plans are its own.
+    // One connection, so that all plans belong to it.
     let settings = DatabaseSettings { url: Some(world.url().to_owned()), connections_max: 1, ..Default::default() };
     let pool = Pool::open(&settings, Path::new(""), Some("statistics")).await.unwrap();
     let log = Log::open(pool.clone(), ORIGIN, &Clock::system(), &world.rng).await.unwrap();
@@ -276,7 +275,7 @@ async fn statements_with_arrays_are_not_planned_again_on_postgres() {
     let plans: Vec<(String, i64, i64)> = query(sql).fetch_all(&pool).await.unwrap();
     assert_eq!(plans.len(), 5, "{plans:?}");
     for (statement, generic, custom) in &plans {
-        // A server tries five plans for certain values before it keeps one for all.
+        // A server tries five custom plans before it keeps a generic one.
         assert!(*generic > 0 && *custom <= 5, "{statement}: {generic} calls with the kept plan, {custom} with others");
     }
 }

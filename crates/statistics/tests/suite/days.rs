@@ -115,7 +115,7 @@ on_each_database! {
             ((day(1), Lane::Llm), 1),
             ((day(0), Lane::Memory), 3),
         ]);
-        // The second call takes ended days from memory.
+        // The second call reads ended days from the cache.
         for _ in 0..2 {
             let counts = world.log.days(&scope, &all_days()).await.unwrap();
             assert_eq!((counts.events, counts.more, counts.since), (expected.clone(), Vec::new(), None));
@@ -132,7 +132,7 @@ on_each_database! {
         let mut chain = Chain::new(&world);
         let event = chain.next();
         take_at(&world, &event, noon(1)).await;
-        // Rows of the index alone: nothing else is read.
+        // Only rows of the index: the count reads nothing else.
         let max = i64::from(DAY_EVENTS_MAX);
         let pool = world.pool().await;
         let copies = if pool.is_postgres() {

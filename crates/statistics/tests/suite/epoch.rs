@@ -1,4 +1,4 @@
-//! The installation of the log, the checkpoints that it continues, and how it begins an epoch.
+//! The installation of the log, the checkpoints that it continues, and the start of an epoch.
 
 use domain::checkpoint::{VerifierKey, epoch_origin};
 use domain::ids::InstallationId;
@@ -17,8 +17,8 @@ async fn grow(world: &World, chain: &mut Chain, events: usize) -> LogHead {
 }
 
 async fn continues(log: &Log, head: &LogHead) -> Continuity {
-    let seen = head.vkey.parse::<VerifierKey>().unwrap().open(&head.checkpoint).unwrap();
-    log.continues(&head.vkey, &seen).await.unwrap()
+    let checkpoint = head.vkey.parse::<VerifierKey>().unwrap().open(&head.checkpoint).unwrap();
+    log.continues(&head.vkey, &checkpoint).await.unwrap()
 }
 
 on_each_database! {
@@ -68,7 +68,7 @@ on_each_database! {
         let keys: serde_json::Value = serde_json::from_slice(&world.log.keys().await.unwrap().body).unwrap();
         let retired: Vec<bool> = keys["keys"].as_array().unwrap().iter().map(|key| !key["retired_at"].is_null()).collect();
         assert_eq!(retired.iter().filter(|retired| **retired).count(), 1, "{keys}");
-        // It grows under the new key, in this process and in another that opens it by the name that is configured.
+        // The log grows under the new key, in this process and in another that opens it by the configured name.
         let grown = grow(&world, &mut chain, 3).await;
         assert_eq!((grown.vkey.as_str(), grown.size), (begun.vkey.as_str(), 8));
         let again = world.another(ORIGIN).await.unwrap();

@@ -14,7 +14,7 @@ async fn run(pool: &Pool, sql: &'static str) {
 on_each_database! {
     async fn a_probe_really_writes(world: World) {
         let pool = world.pool().await;
-        // A number that changes with every commit of another connection. PostgreSQL shows no such thing.
+        // A number that changes with every commit of another connection. PostgreSQL has no such number.
         let watcher = match &pool {
             Pool::Sqlite { file, .. } => Some(file.reader().unwrap()),
             Pool::Postgres(_) => None,

@@ -11,12 +11,12 @@ use store::{DatabaseSettings, Pool};
 
 use crate::world::{Chain, ORIGIN, World, append_of, scope_of};
 
-/// Passes that begin often, on every group nearly.
+/// Settings with frequent passes, after nearly every group.
 fn eager() -> WriterSettings {
     WriterSettings { index_every: 7, ..WriterSettings::default() }
 }
 
-/// No pass, unless the log is quiet.
+/// Settings without a pass, unless the log is idle.
 fn lazy() -> WriterSettings {
     WriterSettings { index_every: usize::MAX, ..WriterSettings::default() }
 }
@@ -60,7 +60,7 @@ async fn activity(log: &Log, scope: &RecordScope) -> Vec<String> {
     }
 }
 
-/// The same event id in a chain of its own.
+/// The same event id in another chain.
 fn stolen(world: &World, event: &Value) -> Value {
     Chain::new(world).next_with(|other| other["event_id"] = event["event_id"].clone())
 }
@@ -116,7 +116,7 @@ async fn a_page_has_every_event_while_it_is_indexed() {
             }
             assert_eq!(activity(&log, &scope).await, expected, "step {step}");
         }
-        // A reader without a writer finds them in the table.
+        // A reader without a writer finds the events in the table.
         let reader = open(&folder, &limits).await;
         assert_eq!(activity(&reader, &scope).await, expected);
         reader.close().await;

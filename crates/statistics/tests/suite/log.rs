@@ -1,4 +1,4 @@
-//! Taking events, and reading them back.
+//! Appending events, and reading them back.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ on_each_database! {
         let vectors = vectors();
         let chain = vectors["chain"].as_array().unwrap();
         let variants = vectors["variants"].as_array().unwrap();
-        // Each variant has a log to itself.
+        // Each variant has a separate log.
         for variant in variants.iter().filter(|variant| variant["outcome"] != "held") {
             let world = if world.pool().await.is_postgres() { World::on_postgres().await.unwrap() } else { World::on_sqlite().await };
             let after = usize::try_from(variant["after"].as_u64().unwrap()).unwrap();
@@ -53,7 +53,7 @@ on_each_database! {
         let (mut one, mut two) = (Chain::new(&world), Chain::new(&world));
         let events = [one.next(), two.next(), one.next(), one.next(), two.next()];
         let mut group: Vec<_> = events.iter().map(|event| world.append(event)).collect();
-        // A resend in the same group, and one that comes too early.
+        // An event that is sent twice in one group, and an event before its predecessor.
         group.push(world.append(&events[2]));
         one.next();
         group.push(world.append(&one.next()));
@@ -75,7 +75,7 @@ on_each_database! {
             let log = world.another(crate::world::ORIGIN).await.unwrap();
             let mut receipts = Vec::new();
             for event in &events {
-                // Another process may be a step behind, or have moved the chain at this very moment: the caller tries again.
+                // Another process may be a step behind, or have moved the chain just now: the caller tries again.
                 loop {
                     match log.append(&[world.append(event)]).await {
                         Ok(outcomes) => match &outcomes[0] {
@@ -115,18 +115,18 @@ on_each_database! {
         receipt(&world.take(&stranger).await);
         let scope = RecordScope { shown, ..RecordScope::default() };
         let mut query = ActivityQuery { limit: Some(7), ..ActivityQuery::default() };
-        let mut seen = Vec::new();
+        let mut ids = Vec::new();
         loop {
             let page = world.log.activity(&scope, &query).await.unwrap();
             let page: Value = serde_json::from_slice(&page.body).unwrap();
-            seen.extend(page["events"].as_array().unwrap().iter().map(|event| event["event_id"].as_str().unwrap().to_owned()));
+            ids.extend(page["events"].as_array().unwrap().iter().map(|event| event["event_id"].as_str().unwrap().to_owned()));
             match page["next_cursor"].as_str() {
                 Some(cursor) => query.cursor = Some(cursor.to_owned()),
                 None => break,
             }
         }
-        assert_eq!(seen.len(), 45);
-        assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), sent);
+        assert_eq!(ids.len(), 45);
+        assert_eq!(ids.into_iter().collect::<BTreeSet<_>>(), sent);
     }
 
     async fn a_log_keeps_its_name_and_its_key(world: World) {

@@ -6,7 +6,7 @@ use store::pool::{query, script};
 
 use crate::world::{Chain, ORIGIN, World, append_of};
 
-/// Sets the sequence of events in another way, behind the running log.
+/// Changes the sequence of events behind the running log.
 async fn change(world: &World, sql: &'static str) {
     script(sql).execute(world.pool().await.writer()).await.unwrap();
 }
@@ -17,7 +17,7 @@ async fn take(log: &Log, rng: &Rng, chain: &mut Chain) {
     assert!(matches!(outcomes[0], AppendOutcome::Receipt(_)), "{outcomes:?}");
 }
 
-/// Number of events with a smaller number than the event before them.
+/// Number of events with a smaller number than their predecessor.
 async fn inversions(world: &World) -> i64 {
     let sql = "SELECT COUNT(*) FROM events e JOIN events p ON p.event_id = e.prev_event_id WHERE e.id < p.id";
     let (count,): (i64,) = query(sql).fetch_one(&world.pool().await).await.unwrap();
@@ -35,7 +35,7 @@ async fn place_all(world: &World, events_max: u32, events: u64) {
     ordered(world).await;
 }
 
-/// Checks the places themselves: each is behind that of the event before, and an epoch is behind the epochs before it.
+/// Checks that the place of each event is after its predecessor's, and each epoch after the earlier epochs.
 async fn ordered(world: &World) {
     let sql = "SELECT CAST(s.machine_id AS TEXT) || s.agent_id, e.chain_epoch, e.seq FROM leaves l JOIN events e ON e.id = l.event
         JOIN sources s ON s.id = e.source_id ORDER BY l.leaf_index";
@@ -66,12 +66,12 @@ async fn a_sequence_that_begins_to_cache_changes_no_order_on_postgres() {
     for round in 0..ROUNDS {
         for (number, chain) in chains.iter_mut().enumerate() {
             if round == 10 * (number + 1) {
-                // The first event of an epoch names no event before it.
+                // The first event of an epoch names no predecessor.
                 *chain = chain.again(u64::try_from(round).unwrap());
             }
             take(&nodes[(round + number) % 2], &world.rng, chain).await;
         }
-        // Fewer than wait, so that passes begin among the events of each chain.
+        // Fewer events than wait, so that passes start in the middle of each chain.
         world.log.sequence(3).await.unwrap();
         if round % 10 == 9 {
             world.log.audit().await.unwrap();
@@ -104,7 +104,7 @@ async fn a_sequence_that_is_set_back_changes_no_order_on_postgres() {
     let Some(world) = World::on_postgres().await else { return };
     let mut chains = [Chain::new(&world), Chain::new(&world)];
     let mut events = 0;
-    // Each block of numbers is before the last one, and all wait at once.
+    // Each block of numbers is before the previous one, and all wait at once.
     for begin in [
         "SELECT setval('events_id_seq', 9000)",
         "SELECT setval('events_id_seq', 5000)",

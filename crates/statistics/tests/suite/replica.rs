@@ -17,21 +17,21 @@ struct Pair {
     primary: TestCluster,
     replica: TestCluster,
     log: Log,
-    /// Names the computers of the tests.
+    /// Creates the events of the tests.
     world: World,
 }
 
 impl Pair {
     async fn make(lag_max: Duration) -> Option<Self> {
         let primary = harness::postgres::cluster().await?;
-        // The tables are there before the copy is made.
+        // The tables are created before the copy is made.
         drop(log_on(&primary.url, None, lag_max).await);
         let replica = primary.standby();
         let log = log_on(&primary.url, Some(&replica.url), lag_max).await;
         Some(Self { primary, replica, log, world: World::on_sqlite().await })
     }
 
-    /// Asks until the replica answers.
+    /// Reads until the replica answers.
     async fn wait_until_current(&self, event: &Value) {
         for _ in 0..500 {
             if self.reads_of_replica(event).await {
@@ -59,7 +59,7 @@ impl Pair {
         (proof.status.as_u16(), body["status"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// A pair, and two events of one chain: the replica has only the first one, and replays no more.
+    /// A pair and two events of one chain: the replica has only the first one and has stopped replay.
     async fn paused(lag_max: Duration) -> Option<(Self, [Value; 2])> {
         let pair = Self::make(lag_max).await?;
         let mut chain = Chain::new(&pair.world);
@@ -128,7 +128,7 @@ async fn an_event_that_the_replica_does_not_have_yet_is_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_is_behind_or_away_is_not_asked() {
     let Some((pair, [first, second])) = Pair::paused(Duration::from_millis(1500)).await else { return };
-    // The replica answers until the commit that it lacks is too old.
+    // The replica answers until the missing commit is too old.
     while pair.page(&first).await != 2 {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -145,7 +145,7 @@ async fn a_server_that_is_no_replica_is_not_asked() {
     let (Some(primary), Some(other)) = (harness::postgres::cluster().await, harness::postgres::cluster().await) else {
         return;
     };
-    // A log of its own, with the same tables.
+    // Another log with the same tables.
     drop(log_on(&other.url, None, Duration::from_mins(10)).await);
     let world = World::on_sqlite().await;
     let log = log_on(&primary.url, Some(&other.url), Duration::from_mins(10)).await;

@@ -1,4 +1,4 @@
-//! The tree as C2SP `tlog-tiles`, verified by a client that has nothing but the tiles and the checkpoint.
+//! The tree as C2SP `tlog-tiles`, verified by a client that has only the tiles and the checkpoint.
 
 use domain::Digest;
 use statistics::checkpoint::{Checkpoint, SignerKey, VerifierKey};
@@ -29,7 +29,7 @@ async fn tile(log: &Log, path: &str) -> Option<Vec<[u8; 32]>> {
     Some(hashes.to_vec())
 }
 
-/// The path of a tile, written without the code of the product.
+/// The path of a tile, computed without the product's code.
 fn path(level: u32, index: u64, width: u64) -> String {
     let index = match (index / 1_000_000, index / 1000 % 1000, index % 1000) {
         (0, 0, units) => format!("{units:03}"),
@@ -58,10 +58,10 @@ async fn rebuilt(log: &Log, size: u64) -> [u8; 32] {
         let mut hashes = Vec::new();
         for index in 0..count.div_ceil(FULL) {
             let width = (count - index * FULL).min(FULL);
-            let found = tile(log, &path(level, index, width)).await;
-            let found = found.unwrap_or_else(|| panic!("{} of {size}", path(level, index, width)));
-            assert_eq!(found.len() as u64, width);
-            hashes.extend(found);
+            let tile_hashes = tile(log, &path(level, index, width)).await;
+            let tile_hashes = tile_hashes.unwrap_or_else(|| panic!("{} of {size}", path(level, index, width)));
+            assert_eq!(tile_hashes.len() as u64, width);
+            hashes.extend(tile_hashes);
         }
         let beyond = path(level, count / FULL, count % FULL + 1);
         assert_eq!(tile(log, &beyond).await, None, "{beyond} is not in a tree of {size}");
@@ -99,7 +99,7 @@ on_each_database! {
             assert_eq!(checkpoint.size, size);
             assert_eq!(rebuilt(&world.log, size).await, *checkpoint.root.as_bytes(), "{size}");
         }
-        // A cached partial tile stays available after it has grown, and says the same.
+        // A cached partial tile stays available after it has grown, with the same hashes.
         let full = tile(&world.log, "0/000").await.unwrap();
         for width in [1, 2, 255] {
             assert_eq!(tile(&world.log, &path(0, 0, width)).await.unwrap()[..], full[..usize::try_from(width).unwrap()]);
@@ -113,7 +113,7 @@ on_each_database! {
         let leaves: Vec<Digest> = (0..70_000_u64).map(|number| merkle::leaf_hash(&number.to_be_bytes())).collect();
         let (mut tiles, mut size) = (Tiles::default(), 0);
         for grown in [65_535_usize, 65_536, 65_537, 70_000] {
-            // Tiles and the signed tree are written directly: the rows of their events say nothing about tiles.
+            // Tiles and the signed tree are written directly: the events are not needed for tiles.
             let touched = tiles.append(size as u64, &leaves[size..grown]).unwrap();
             let root = merkle::root(&mut tiles, grown as u64).unwrap();
             let checkpoint = key.sign(grown as u64, root);

@@ -84,7 +84,7 @@ on_each_database! {
                 }
             }
         }
-        // Another computer, another identity, and an identity beside one's own.
+        // Another computer, another identity, and an additional identity.
         let id = events[7]["event_id"].as_str().unwrap().parse().unwrap();
         let mut scope = scope_of(&stranger.next());
         assert_eq!(world.log.proof(&scope, id).await.unwrap().status, 404);
@@ -112,7 +112,7 @@ on_each_database! {
             added += one.unwrap().added + two.unwrap().added;
         }
         world.log.close().await;
-        // The lease is given back, so the other continues at once.
+        // The lease is released, so the other node continues at once.
         loop {
             let pass = other.sequence(100).await.unwrap();
             added += pass.added;

@@ -1,4 +1,4 @@
-//! Counting along.
+//! Continuous counting of usage.
 
 use domain::Clock;
 use domain::recorder::Recorder;
@@ -25,7 +25,7 @@ on_each_database! {
         let (mut one, mut two) = (Chain::new(&world), Chain::new(&world));
         let (ada, bob) = (one.recorder(), two.recorder());
         let today = Day::of(Clock::system().now());
-        // A test that runs over midnight still has all its events in here.
+        // The window includes all events of a test that runs over midnight.
         let window = UsageWindow { first: today, end: Day::from(today.number() + 2) };
         assert_eq!(world.log.usage_from(0, 100).await.unwrap(), (0, Vec::new()));
         for round in 0..5 {
@@ -42,7 +42,7 @@ on_each_database! {
         let beyond = async |counted, computer: &Recorder, window| {
             world.log.usage_beyond(counted, std::slice::from_ref(computer), window, 100).await.unwrap()
         };
-        // Nothing has a place yet, and yet all of it is seen.
+        // No event has a place yet, but all are counted.
         assert_eq!(world.log.usage_from(0, 100).await.unwrap(), (0, Vec::new()));
         assert_eq!((beyond(0, &ada, window).await, beyond(0, &bob, window).await), (used(5, 0), used(0, 3)));
         let past = UsageWindow { first: Day::from(0), end: today };
@@ -82,7 +82,7 @@ on_each_database! {
         }
         world.log.sequence(100).await.unwrap();
         let window = UsageWindow { first: Day::from(0), end: Day::from(1 << 20) };
-        let seen = world.log.usage_beyond(1, &[chain.recorder()], window, 2).await.unwrap();
-        assert_eq!(seen, used(2, 0));
+        let usage = world.log.usage_beyond(1, &[chain.recorder()], window, 2).await.unwrap();
+        assert_eq!(usage, used(2, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! A log of its own for each test, and events to append to it.
+//! A separate log for each test, and events to append to it.
 
 use bytes::Bytes;
 use domain::envelope::{AgentKinds, Sealed};
@@ -44,7 +44,7 @@ impl World {
         open(&self.dir, self.database.as_ref(), origin).await
     }
 
-    /// Another process, whose connections have this URL.
+    /// Another process that connects with this URL.
     pub async fn another_at(&self, url: &str) -> Log {
         let settings = DatabaseSettings { url: Some(url.to_owned()), ..DatabaseSettings::default() };
         let pool = Pool::open(&settings, &self.dir.path().join("statistics.db"), Some("statistics")).await.unwrap();
@@ -125,7 +125,7 @@ pub fn vectors() -> Value {
     serde_json::from_slice(include_bytes!("../../../../tests/vectors/chain.json")).unwrap()
 }
 
-/// A chain of a computer, whose events differ only in their position unless a test changes them.
+/// A chain of a computer. Its events differ only in their position unless a test changes them.
 #[derive(Debug, Clone)]
 pub struct Chain(harness::event::Chain);
 

@@ -14,7 +14,7 @@ async fn open(folder: &tempfile::TempDir, settings: &DatabaseSettings, limits: &
     Log::open_with(pool, ORIGIN, &Clock::system(), &Rng::system(), limits).await.unwrap()
 }
 
-/// A log whose writer hardly waits for a lock.
+/// A log with a writer that hardly waits for a lock.
 async fn open_impatient(folder: &tempfile::TempDir) -> Log {
     let settings = DatabaseSettings { busy_timeout: Duration::from_millis(20), ..DatabaseSettings::default() };
     open(folder, &settings, &WriterSettings::default()).await
@@ -43,14 +43,14 @@ async fn heads_that_were_dropped_from_memory_are_read_again() {
             assert!(matches!(take(&log, &event).await, AppendOutcome::Receipt(_)), "{round}");
             sent.push(event);
         }
-        // Some rounds find the heads in the table, others find them in memory because they have no place yet.
+        // Some rounds find the heads in the table, others in memory because the events have no place yet.
         if round % 2 == 0 {
             settled(&log).await;
         }
     }
     assert_eq!(settled(&log).await, 120);
     assert_eq!(log.audit().await.unwrap().chains, 20);
-    // A branch of a chain whose head is not in memory is refused too.
+    // A fork of a chain is refused even if the chain's head is not in memory.
     let fork = chains[0].clone().again(0).next();
     assert!(matches!(take(&log, &fork).await, AppendOutcome::Refused { .. }));
     log.close().await;
@@ -107,7 +107,7 @@ async fn a_log_that_is_closed_refuses_what_comes_later() {
     assert_eq!(refused.to_string(), "the log is closed");
 }
 
-/// Returns the number that SQLite increments in the header of the write-ahead log whenever the file begins again.
+/// Returns the number in the header of the write-ahead log that SQLite increments at each restart of the log.
 fn checkpoint_sequence(folder: &tempfile::TempDir) -> Option<u32> {
     let bytes = std::fs::read(folder.path().join("statistics.db-wal")).unwrap();
     Some(u32::from_be_bytes(bytes.get(12..16)?.try_into().unwrap()))
@@ -118,7 +118,7 @@ async fn the_write_ahead_log_is_copied_also_where_hardly_an_event_comes() {
     let folder = tempfile::tempdir().unwrap();
     let limits = WriterSettings { wal_bytes: 256 * 1024, ..WriterSettings::default() };
     let log = open(&folder, &DatabaseSettings::default(), &limits).await;
-    // Each probe writes a page of 4 KiB; the file is written from its beginning again once all of it was copied.
+    // Each probe writes a page of 4 KiB; the log is overwritten from its start once all of it was copied.
     let mut restarts = 0;
     let mut sequence = checkpoint_sequence(&folder);
     tokio::time::timeout(Duration::from_mins(1), async {
@@ -162,7 +162,7 @@ async fn a_group_that_writes_nothing_does_not_hide_that_the_last_write_failed() 
     stranger.execute_batch("BEGIN IMMEDIATE").unwrap();
     log.append(&[append_of(&chain.next(), &Rng::system())]).await.unwrap_err();
     stranger.execute_batch("ROLLBACK").unwrap();
-    // A resend has its receipt again and shows nothing of the file.
+    // A resent event gets its receipt again, which shows nothing about the file.
     take(&log, &first).await;
     assert!(log.append_failure().is_some());
     take(&log, &chain.clone().again(1).next()).await;

@@ -14,7 +14,7 @@ const COLUMNS: &str = "r.id, r.registration_type, r.login_hint, r.claim_token_ha
     r.ip_address, r.last_token_at, r.account_id, r.person_id, r.claimed_email, r.claimed_at, r.claimed_via, r.claimed_by,
     r.revoked_at, r.label, r.rights";
 
-/// Registrations alone: [`RegistrationRow`].
+/// Registrations without attempts: [`RegistrationRow`].
 pub const SELECT_REGISTRATION: &str = joined!("SELECT ", COLUMNS, " FROM registrations r");
 
 /// Registrations with their newest attempts: [`StandingRow`].
@@ -78,7 +78,7 @@ impl TryFrom<RegistrationRow> for Registration {
 }
 
 crate::row! {
-    /// A registration with its newest attempt, whose columns are all null when there is none.
+    /// A registration with its newest attempt; all columns of the attempt are null if there is none.
     pub struct StandingRow {
         registration: RegistrationRow,
         token_hash: Option<Vec<u8>>,

@@ -1,5 +1,5 @@
-//! The levels for all computers of an account. Each identity of the account has records of its own, and all have the same ones: they are
-//! written together, and an identity gets them when it is linked (`docs/decisions/0014-consent.md`).
+//! The levels for all computers of an account. Each identity of the account has separate, equal records: they are written together, and a
+//! newly linked identity gets copies (`docs/decisions/0014-consent.md`).
 
 use domain::consent::{Author, ConsentLevel, ConsentRule, chosen_rules};
 use domain::envelope::Lane;
@@ -12,8 +12,7 @@ use crate::Store;
 use crate::pool::{Tx, query, scalar};
 use crate::row::{parsed, parsed_opt, undecodable};
 
-/// Locks the levels for all computers of an account: they are not written while an identity is being linked to it. Lock order: account,
-/// identities.
+/// Locks an account's levels for all computers, for the time in which an identity is linked. Lock order: account, identities.
 pub(crate) async fn lock_baseline(tx: &mut Tx<'_>, account: &str) -> Result<(), sqlx::Error> {
     const SQL: &str = "UPDATE accounts SET plan = plan WHERE user_account_id = $1";
     query(SQL).bind(account).execute(tx).await.map(drop)
@@ -55,8 +54,8 @@ pub(super) async fn is_common(
     Ok(others == 0)
 }
 
-/// Gives an identity, which the caller's transaction has just linked to an account, the account's levels for all computers: for all lanes
-/// and for each lane the newest one, with its author.
+/// Copies the account's levels for all computers to a newly linked identity, in the caller's transaction: for all lanes and for each lane
+/// the newest level, with its author.
 pub(crate) async fn inherit_baseline(
     store: &Store,
     tx: &mut Tx<'_>,
@@ -68,18 +67,11 @@ pub(crate) async fn inherit_baseline(
     lock_baseline(tx, account).await?;
     for rule in newest(tx, user_cuid, account).await? {
         let Some(chain) = lock_chain(tx, user_cuid, now, rng).await? else { return Ok(()) };
-        let before = level_of(tx, user_cuid, &rule).await?;
-        if write_level(tx, user_cuid, &rule, before.is_some(), None, now).await? {
-            // The level of the account did not change, so its owner is not notified.
-            let report = Report {
-                rule,
-                previous: before,
-                inherited: true,
-                agent: None,
-                reason: None,
-                is_news: false,
-                pause: None,
-            };
+        let previous = level_of(tx, user_cuid, &rule).await?;
+        if write_level(tx, user_cuid, &rule, previous.is_some(), None, now).await? {
+            // The level of the account did not change, so the owner is not notified.
+            let report =
+                Report { rule, previous, inherited: true, agent: None, reason: None, is_news: false, pause: None };
             write_report(store, tx, chain, user_cuid, report, now, rng).await?;
         }
     }
@@ -93,7 +85,7 @@ pub(crate) struct Choice<'a> {
     pub(crate) machine: MachineUuid,
     pub(crate) level: ConsentLevel,
     pub(crate) author: Author,
-    /// The agent that approves, if one does.
+    /// The approving agent, if any.
     pub(crate) agent: Option<RegistrationId>,
 }
 

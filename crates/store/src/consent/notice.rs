@@ -1,4 +1,4 @@
-//! The letter about a level that another party than the person set, stored with the level or not at all.
+//! The mail about a level that an agent or computer set, stored in the transaction of the level.
 
 use std::fmt;
 
@@ -12,21 +12,21 @@ use crate::mail::{QueuedMail, insert_mail};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{parsed, undecodable};
 
-/// An account gets one such letter within this time: neither an agent nor a computer fills a mailbox.
+/// Minimum time between two such mails to an account, so that an agent or a computer cannot fill the mailbox.
 const PAUSE: TimeDelta = TimeDelta::minutes(15);
 
-/// Writes the letter.
-type Letter<'a> = &'a (dyn Fn(&OthersLevel) -> QueuedMail + Send + Sync);
+/// Creates the mail.
+type NewMail<'a> = &'a (dyn Fn(&OthersLevel) -> QueuedMail + Send + Sync);
 
-/// Who sets a level, beside the side that the rule names.
+/// Author of a level, in addition to the side that the rule names.
 #[derive(Clone, Copy, Default)]
 pub struct LevelAuthor<'a> {
-    /// The agent, if one does.
+    /// The agent, if an agent sets the level.
     pub agent: Option<RegistrationId>,
-    /// The reason that it gives.
+    /// The agent's reason.
     pub reason: Option<&'a str>,
-    /// Writes the letter to the owner of the account; `None` if the person sets the level.
-    pub notice: Option<Letter<'a>>,
+    /// Creates the mail to the owner of the account; `None` if the person sets the level.
+    pub notice: Option<NewMail<'a>>,
 }
 
 impl fmt::Debug for LevelAuthor<'_> {
@@ -38,22 +38,22 @@ impl fmt::Debug for LevelAuthor<'_> {
 /// A level that an agent or a computer set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OthersLevel {
-    /// The address of the account's owner.
+    /// The e-mail address of the account's owner.
     pub owner: Email,
     /// Name of the agent or computer.
     pub author: String,
     /// Name of the computer; `None` for all computers.
     pub computer: Option<String>,
-    /// The level before.
+    /// The previous level.
     pub previous: Option<ConsentLevel>,
 }
 
-/// Queues the letter, unless the account has no owner or got one lately.
+/// Queues the mail, unless the account has no owner or got such a mail within [`PAUSE`].
 pub(super) async fn queue(
     tx: &mut Tx<'_>,
     account: &str,
     (rule, agent, previous): (&ConsentRule, Option<RegistrationId>, Option<ConsentLevel>),
-    letter: Letter<'_>,
+    mail: NewMail<'_>,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     const OWNER: &str = "SELECT email FROM persons WHERE account_id = $1";
@@ -84,5 +84,5 @@ pub(super) async fn queue(
         (None, Author::Agent | Author::Person) => "An agent".to_owned(),
     };
     let owner = parsed("persons.email", &owner).map_err(undecodable)?;
-    insert_mail(tx, &letter(&OthersLevel { owner, author, computer, previous }), now).await
+    insert_mail(tx, &mail(&OthersLevel { owner, author, computer, previous }), now).await
 }

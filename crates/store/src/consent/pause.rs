@@ -1,5 +1,5 @@
-//! Pauses of recording, of an account or of one computer. They are times in the rows of accounts and computers, which every lookup of a
-//! computer reads; no recorded level changes (`docs/decisions/0014-consent.md`).
+//! Pauses of recording, for an account or one computer. They are times in the rows of accounts and computers, which every lookup of a
+//! computer reads; recorded levels do not change (`docs/decisions/0014-consent.md`).
 
 use async_recursion::async_recursion as boxed;
 use domain::consent::pause::{Pause, PauseReport};
@@ -34,18 +34,18 @@ impl PauseScope {
     }
 }
 
-/// What became of a change of a pause.
+/// Result of changing a pause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PauseChange {
-    /// The end of the pause that lasts now; `None` if recording is not paused.
+    /// The end of the current pause; `None` if recording is not paused.
     pub until: Option<Timestamp>,
-    /// Identities whose chain reports the change.
+    /// Identities with a report of the change in their chains.
     pub identities: Vec<UserCuid>,
     /// Whether the author may not end the pause.
     pub is_refused: bool,
 }
 
-/// The pauses of an account that last.
+/// The current pauses of an account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccountPauses {
     /// End of the pause of all computers.
@@ -55,7 +55,7 @@ pub struct AccountPauses {
 }
 
 impl AccountPauses {
-    /// Whether recording is paused for a computer of the account.
+    /// Whether recording is paused for the account or a computer.
     pub fn is_any(&self) -> bool {
         self.account.is_some() || !self.machines.is_empty()
     }
@@ -68,7 +68,7 @@ impl AccountPauses {
 }
 
 impl Store {
-    /// The pauses of an account that last at `now`.
+    /// The pauses of an account at `now`.
     #[boxed]
     pub async fn pauses_of_account(
         &self,
@@ -90,8 +90,8 @@ impl Store {
         Ok(pauses)
     }
 
-    /// Pauses recording, as the rules of [`Pause::changed_to`] permit. A beginning or a changed end is reported by an event of each
-    /// identity, and by the letter of `author`.
+    /// Pauses recording, as the rules of [`Pause::changed_to`] permit. A new or changed pause is reported by an event of each identity,
+    /// and by the mail of `author`.
     #[boxed]
     pub async fn recording_pause(
         &self,
@@ -114,8 +114,8 @@ impl Store {
                     let reported = (rule.clone(), pause, author.agent);
                     account = account.or(report_pause(self, tx, identity, reported, now, rng).await?);
                 }
-                if let (Some(letter), Some(account)) = (author.notice, account) {
-                    notice::queue(tx, &account, (&rule, author.agent, None), letter, now).await?;
+                if let (Some(mail), Some(account)) = (author.notice, account) {
+                    notice::queue(tx, &account, (&rule, author.agent, None), mail, now).await?;
                 }
             }
             Ok(PauseChange { until: Some(next.until), identities, is_refused: false })
@@ -124,8 +124,7 @@ impl Store {
         .await
     }
 
-    /// Ends a pause early, if this party may. The event of each identity contains the person's level that is in force again, else
-    /// `default_level`.
+    /// Ends a pause early, if this party may. The event of each identity contains the level that applies again, or `default_level`.
     #[boxed]
     pub async fn recording_continue(
         &self,
@@ -158,7 +157,7 @@ impl Store {
     }
 }
 
-/// Reports the pause of an account on the chain of an identity that is linked to it meanwhile.
+/// Reports the pause of an account on the chain of an identity that was linked during the pause.
 pub(super) async fn report_lasting_pause(
     store: &Store,
     tx: &mut Tx<'_>,
@@ -172,7 +171,7 @@ pub(super) async fn report_lasting_pause(
     report_pause(store, tx, identity, (rule, PauseReport::Until(until), None), now, rng).await.map(drop)
 }
 
-/// Locks the row of the pause and reads the pause that lasts. Lock order: account or computer, identities.
+/// Locks the row of the pause and reads the current pause. Lock order: account or computer, identities.
 async fn lock_pause(tx: &mut Tx<'_>, scope: &PauseScope, now: Timestamp) -> Result<Option<Pause>, sqlx::Error> {
     const MACHINE: &str = "UPDATE machines SET machine_uuid = machine_uuid WHERE machine_uuid = $1
         RETURNING paused_until, paused_by";

@@ -1,7 +1,7 @@
-//! Erasure: deleted texts leave the files of the database (`docs/decisions/0017-retention-and-erasure.md`).
+//! Erasure: removes deleted texts from the files of the database (`docs/decisions/0017-retention-and-erasure.md`).
 //!
-//! SQLite overwrites the pages of deleted rows (`secure_delete`). Two places remain: the index of words, which only marks deleted rows, and the
-//! write-ahead log. On PostgreSQL, autovacuum frees the rows, and later rows overwrite them.
+//! SQLite overwrites the pages of deleted rows (`secure_delete`). Deleted text remains in two places: the index of words, which only marks
+//! deleted rows, and the write-ahead log. On PostgreSQL, autovacuum frees the rows, and later rows overwrite them.
 
 use super::PurgeSettings;
 use crate::Store;
@@ -10,11 +10,11 @@ use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use async_recursion::async_recursion as boxed;
 
-/// Pages of the index of words that one transaction merges: a few milliseconds.
+/// Number of pages of the index of words that one transaction merges: a few milliseconds.
 const MERGED_PAGES: i64 = 128;
 
 impl Store {
-    /// Removes what deleted rows left behind in the files of SQLite; `false` if the next call has to continue.
+    /// Removes deleted text from the files of SQLite; `false` if the next call has to continue.
     #[boxed]
     pub async fn purge_deleted(&self, settings: &PurgeSettings) -> Result<bool, StoreError> {
         if self.pool.is_postgres() {
@@ -25,9 +25,9 @@ impl Store {
         Ok(are_words_merged && is_truncated)
     }
 
-    /// Merges the segments of the index of words until none has marks of deleted rows: merging leaves the words of those rows out.
+    /// Merges the segments of the index of words until there are no marks of deleted rows; merging drops the words of deleted rows.
     async fn merge_words(&self, settings: &PurgeSettings) -> Result<bool, StoreError> {
-        // Pages of marks have the highest ids of all (FTS5, `FTS5_TOMBSTONE_ROWID`): the number of the segment plus 65536, shifted by 37 bits.
+        // Tombstone pages have the highest ids (FTS5, `FTS5_TOMBSTONE_ROWID`): the number of the segment plus 65536, shifted by 37 bits.
         const MARKED: &str = "SELECT EXISTS (SELECT 1 FROM words_data WHERE id >= 9007199254740992)";
         // A negative number merges all segments, over several calls.
         const MERGE: &str = "INSERT INTO words (words, rank) VALUES ('merge', $1)";

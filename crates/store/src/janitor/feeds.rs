@@ -15,8 +15,8 @@ const OLD: &str = "DELETE FROM feed_entries WHERE (account_id, notification_id) 
     (SELECT account_id, notification_id FROM feed_entries WHERE created_at < $1 LIMIT $2)";
 
 impl Store {
-    /// Deletes entries of feeds that are older than `kept`, and the oldest of an account with more than `entries_max` of a kind;
-    /// their number.
+    /// Deletes entries of feeds that are older than `kept`, and the oldest entries of an account with more than `entries_max` of
+    /// a kind; returns their number.
     #[boxed]
     pub async fn purge_feeds(
         &self,
@@ -37,9 +37,9 @@ impl Store {
         for (account, kind) in full {
             for _ in 0..settings.batches_max {
                 let statement = query(SURPLUS).bind(&account).bind(batch_rows).bind(i64::from(entries_max)).bind(&kind);
-                let done = statement.execute(self.pool.writer()).during(Operation::DeleteExpiredRows).await?;
-                purged += done;
-                if done < batch_rows.unsigned_abs() {
+                let rows_affected = statement.execute(self.pool.writer()).during(Operation::DeleteExpiredRows).await?;
+                purged += rows_affected;
+                if rows_affected < batch_rows.unsigned_abs() {
                     break;
                 }
             }

@@ -1,9 +1,11 @@
-//! Forgetting computers that were never attached and make no requests any more.
+//! Deletes computers that were never attached and make no requests any more.
 //!
-//! 1. The computer is removed, and its id is spent: events recorded under it stay in the log, and no computer may register under it again.
-//! 2. Data of this computer alone is deleted: held events, levels of consent, counts of usage, and its identity if nothing else has it.
+//! 1. The computer is removed, and its id is spent: events recorded under it stay in the log, and a computer cannot register under it
+//!    again.
+//! 2. Data that only this computer refers to is deleted: held events, consent levels, usage counts, and its identity if it has no other
+//!    reference.
 //!
-//! Both steps are small transactions. The next round finds the rows that a crash left of the second.
+//! Both steps are small transactions. If a crash interrupts the second, the next call continues it.
 
 use domain::Timestamp;
 use domain::usage::Day;
@@ -25,7 +27,7 @@ crate::row! {
 }
 
 impl Store {
-    /// Forgets computers that were never attached and made no request since `before`; their number.
+    /// Removes computers that were never attached and made no request since `before`; returns their number.
     pub(super) async fn purge_unattached(
         &self,
         before: Timestamp,
@@ -48,10 +50,10 @@ impl Store {
         Ok(purged)
     }
 
-    /// Removes some computers and spends their ids; their number.
+    /// Removes some computers and spends their ids; returns their number.
     async fn spend_unattached(&self, before: Timestamp, rows_max: i64) -> Result<u64, StoreError> {
-        // A computer without a secret was detached by its owner; one whose attachment ended with the agent that approved it has a secret and
-        // a row in `attachments`. A row that a statement waited for is compared again in its new version.
+        // A computer without a secret was detached by its owner. A computer that was detached because the approving agent was revoked has a
+        // secret and a row in `attachments`. PostgreSQL checks a row again after it waited for its lock.
         const REMOVE: &str = "DELETE FROM machines WHERE machine_uuid IN (SELECT m.machine_uuid FROM machines m
                 WHERE m.account_id IS NULL AND m.secret_hash IS NOT NULL AND m.last_seen_at < $1
                     AND NOT EXISTS (SELECT 1 FROM attachments a WHERE a.machine_uuid = m.machine_uuid)
@@ -72,7 +74,7 @@ impl Store {
         .await
     }
 
-    /// Removes what only some spent computers held; how many were looked at.
+    /// Deletes the data of some spent computers; returns the number of processed computers.
     async fn clean_spent(&self, settings: &PurgeSettings) -> Result<u64, StoreError> {
         const TO_CLEAN: &str = "SELECT machine_uuid, user_cuid FROM spent_machines WHERE user_cuid IS NOT NULL ORDER BY machine_uuid LIMIT $1";
         let rows_max = i64::from(settings.batch_rows.max(1));
@@ -85,7 +87,7 @@ impl Store {
         Ok(rows.len() as u64)
     }
 
-    /// Removes some of the events that are held of a removed computer; their number.
+    /// Deletes some of the held events of a removed computer; returns their number.
     async fn discard_held_of(&self, machine: Uuid, rows_max: i64) -> Result<u64, StoreError> {
         const SQL: &str = "DELETE FROM held_events WHERE id IN (SELECT id FROM held_events
                 WHERE machine_uuid = $1 AND state = 'held' LIMIT $2) RETURNING sender, charged_bytes";
@@ -99,19 +101,19 @@ impl Store {
         .await
     }
 
-    /// Forgets what senders sent before a day.
+    /// Deletes the usage of unattached senders before a day.
     pub(super) async fn purge_sender_days(&self, before: Day, settings: &PurgeSettings) -> Result<(), StoreError> {
         const SQL: &str = "DELETE FROM sender_days WHERE (sender, day) IN
             (SELECT sender, day FROM sender_days WHERE day < $1 LIMIT $2)";
         let batch_rows = settings.batch_rows.max(1);
         for _ in 0..settings.batches_max {
-            let done = query(SQL)
+            let rows_affected = query(SQL)
                 .bind(before.number())
                 .bind(i64::from(batch_rows))
                 .execute(self.pool.writer())
                 .during(Operation::DeleteUsageOfSenders)
                 .await?;
-            if done < u64::from(batch_rows) {
+            if rows_affected < u64::from(batch_rows) {
                 break;
             }
         }
@@ -121,7 +123,7 @@ impl Store {
     async fn clean_one(&self, spent: &SpentRow) -> Result<(), StoreError> {
         const CONSENT: &str = "DELETE FROM consent_levels WHERE user_cuid = $1 AND machine_uuid = $2";
         const USAGE: &str = "DELETE FROM usage_days WHERE user_cuid = $1 AND machine_uuid = $2";
-        // No other computer may continue the chain on which the service reported about the identity either.
+        // Another computer must not continue the service's chain of reports about the identity either.
         const CONTROL: &str = "INSERT INTO spent_machines (machine_uuid) SELECT control_machine_uuid FROM identities i
             WHERE i.user_cuid = $1 AND i.control_machine_uuid IS NOT NULL ON CONFLICT DO NOTHING";
         const IDENTITY: &str = "DELETE FROM identities WHERE user_cuid = $1 AND account_id IS NULL

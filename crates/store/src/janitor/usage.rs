@@ -1,4 +1,4 @@
-//! Usage of days that no window of a plan reaches any more: the days of a computer are added into one row, so that a table of one row per
+//! Usage of days before the window of every plan: the days of a computer are summed into one row, so that a table with one row per
 //! computer and day does not grow with time.
 
 use domain::recorder::Recorder;
@@ -14,7 +14,7 @@ use crate::usage::{EARLIER, UsageDay, add_days, number, ordered};
 use crate::{Store, in_transaction};
 
 crate::row! {
-    /// The usage of a computer on a day that was removed.
+    /// The usage of a computer on a deleted day.
     struct FoldedRow {
         user_cuid: String,
         machine_uuid: Uuid,
@@ -24,14 +24,14 @@ crate::row! {
 }
 
 impl Store {
-    /// Adds the days before `before` into the row [`EARLIER`] of their computer; the number of days.
+    /// Sums the days before `before` into the row [`EARLIER`] of their computer; returns the number of days.
     pub(super) async fn fold_usage(&self, before: Day, settings: &PurgeSettings) -> Result<u64, StoreError> {
         let batch_rows = settings.batch_rows.max(1);
         let mut folded = 0;
         for _ in 0..settings.batches_max {
-            let done = self.fold_some(before, i64::from(batch_rows)).await?;
-            folded += done;
-            if done < u64::from(batch_rows) {
+            let rows = self.fold_some(before, i64::from(batch_rows)).await?;
+            folded += rows;
+            if rows < u64::from(batch_rows) {
                 break;
             }
         }
@@ -39,7 +39,7 @@ impl Store {
     }
 
     async fn fold_some(&self, before: Day, rows_max: i64) -> Result<u64, StoreError> {
-        // The janitor that deletes a row adds it: a second one finds it gone.
+        // The janitor that deletes a row adds its usage; a concurrent janitor does not find the row.
         const TAKE: &str = "DELETE FROM usage_days WHERE (user_cuid, machine_uuid, day) IN
                 (SELECT user_cuid, machine_uuid, day FROM usage_days WHERE day >= 0 AND day < $1 ORDER BY day LIMIT $2)
             RETURNING user_cuid, machine_uuid, memory, retrospectives";

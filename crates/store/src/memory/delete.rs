@@ -11,39 +11,39 @@ use crate::pool::{Tx, query};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
-/// Deletions that a shelf remembers for followers of its changes; a follower that is further behind reads the shelf from the beginning.
+/// Number of deletions that an account index stores for followers of its changes; a follower further behind starts again.
 pub(crate) const DELETIONS_KEPT: i64 = 100_000;
 
-/// What became of a memory that was to be unlinked from some spaces.
+/// Result of unlinking a memory from spaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unlink {
-    /// It is in other spaces still.
+    /// It is still in other spaces.
     Unlinked,
-    /// It was in no other space, and is deleted.
+    /// It was in no other space and was deleted.
     Deleted,
     /// The account has no such memory, or it is in none of the spaces.
     NotThere,
 }
 
-/// What became of a memory that was to leave a space.
+/// Result of removing a memory from a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {
-    /// It was in no other space, and is in the given one now.
+    /// It was in no other space and is in the given one now.
     Home,
-    /// It is in other spaces still.
+    /// It is still in other spaces.
     Elsewhere,
     /// It was not in the space.
     NotThere,
 }
 
 impl Store {
-    /// Forgets a memory of an account with everything that it was found by; `false` when the account has no such memory.
+    /// Deletes a memory of an account, with its chunks, words and vectors; `false` if the account has no such memory.
     #[boxed]
     pub async fn memory_delete(&self, id: MemoryId, account: &UserAccountId) -> Result<bool, StoreError> {
         in_transaction!(
             &self.pool,
             |tx| {
-                let Some((turn, there)) = lock_shelf(tx, id, account).await? else { return Ok(false) };
+                let Some((turn, there)) = lock_account_index(tx, id, account).await? else { return Ok(false) };
                 let spaces = spaces_of(&there.spaces)?;
                 delete_whole(tx, id, &turn, &there, &spaces).await?;
                 Ok(true)
@@ -54,7 +54,7 @@ impl Store {
         .await
     }
 
-    /// Takes a memory of an account out of `spaces`; deletes it when it is in no other.
+    /// Removes a memory of an account from `spaces`; deletes it if it is in no other space.
     #[boxed]
     pub async fn memory_unlink(
         &self,
@@ -65,20 +65,20 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let Some((turn, there)) = lock_shelf(tx, id, account).await? else { return Ok(Unlink::NotThere) };
-                let (left, kept): (Vec<SpaceId>, Vec<SpaceId>) =
+                let Some((turn, there)) = lock_account_index(tx, id, account).await? else { return Ok(Unlink::NotThere) };
+                let (left, remaining): (Vec<SpaceId>, Vec<SpaceId>) =
                     spaces_of(&there.spaces)?.into_iter().partition(|space| spaces.contains(space));
                 if left.is_empty() {
                     return Ok(Unlink::NotThere);
                 }
-                if kept.is_empty() {
+                if remaining.is_empty() {
                     delete_whole(tx, id, &turn, &there, &left).await?;
                     return Ok(Unlink::Deleted);
                 }
                 for space in left {
                     unlink(tx, space, id.as_uuid(), turn.number).await?;
                 }
-                write_spaces(tx, id, &kept, &turn).await?;
+                write_spaces(tx, id, &remaining, &turn).await?;
                 Ok(Unlink::Unlinked)
             },
             commit if |outcome| *outcome != Unlink::NotThere
@@ -87,7 +87,7 @@ impl Store {
         .await
     }
 
-    /// Takes a memory of an account out of a space; if it is in no other, it moves to `home`.
+    /// Removes a memory of an account from a space; if it is in no other, it moves to `home`.
     #[boxed]
     pub async fn memory_move(
         &self,
@@ -99,11 +99,11 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let Some((turn, there)) = lock_shelf(tx, id, account).await? else { return Ok(Moved::NotThere) };
+                let Some((turn, there)) = lock_account_index(tx, id, account).await? else { return Ok(Moved::NotThere) };
                 let mut spaces = spaces_of(&there.spaces)?;
-                let before = spaces.len();
+                let count = spaces.len();
                 spaces.retain(|known| *known != space);
-                if spaces.len() == before {
+                if spaces.len() == count {
                     return Ok(Moved::NotThere);
                 }
                 unlink(tx, space, id.as_uuid(), turn.number).await?;
@@ -128,23 +128,23 @@ async fn write_spaces(tx: &mut Tx<'_>, id: MemoryId, spaces: &[SpaceId], turn: &
     query(SQL).bind(id.as_uuid()).bind(json(spaces)).bind(turn.changes).execute(tx).await.map(drop)
 }
 
-/// Locks the shelf of an account and reads one of its memories; `None` when it contains none of that id.
-pub(super) async fn lock_shelf(
+/// Locks the account index of an account and reads a memory; `None` if there is no such memory.
+pub(super) async fn lock_account_index(
     tx: &mut Tx<'_>,
     id: MemoryId,
     account: &UserAccountId,
 ) -> Result<Option<(TurnRow, ThereRow)>, sqlx::Error> {
-    const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1
+    const NEXT: &str = "UPDATE account_indexes SET changes = changes + 1 WHERE account_id = $1
         RETURNING number, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
     const THERE: &str = "SELECT spaces, chunks, words, bytes, changed, type AS kind, url, version, title FROM memories
-        WHERE id = $1 AND shelf = $2";
+        WHERE id = $1 AND account_index = $2";
     let turn: Option<TurnRow> = query(NEXT).bind(account.as_str()).fetch_optional(&mut *tx).await?;
     let Some(turn) = turn else { return Ok(None) };
     let there: Option<ThereRow> = query(THERE).bind(id.as_uuid()).bind(turn.number).fetch_optional(tx).await?;
     Ok(there.map(|there| (turn, there)))
 }
 
-/// Deletes a memory that is in these spaces, and records the deletion for readers that follow the shelf.
+/// Deletes a memory that is in these spaces, and records the deletion for followers of the account index.
 async fn delete_whole(
     tx: &mut Tx<'_>,
     id: MemoryId,
@@ -152,11 +152,11 @@ async fn delete_whole(
     there: &ThereRow,
     spaces: &[SpaceId],
 ) -> Result<(), sqlx::Error> {
-    const DELETE: &str = "DELETE FROM memories WHERE id = $1 AND shelf = $2";
-    const REMEMBER: &str = "INSERT INTO memories_deleted (shelf, changed, memory_id) VALUES ($1, $2, $3)";
-    const FORGET: &str = "DELETE FROM memories_deleted WHERE shelf = $1 AND changed <= $2";
+    const DELETE: &str = "DELETE FROM memories WHERE id = $1 AND account_index = $2";
+    const REMEMBER: &str = "INSERT INTO memories_deleted (account_index, changed, memory_id) VALUES ($1, $2, $3)";
+    const FORGET: &str = "DELETE FROM memories_deleted WHERE account_index = $1 AND changed <= $2";
     const COUNT: &str =
-        "UPDATE shelves SET memories = memories - 1, chunks = chunks - $2, words = words - $3, bytes = bytes - $4
+        "UPDATE account_indexes SET memories = memories - 1, chunks = chunks - $2, words = words - $3, bytes = bytes - $4
         WHERE number = $1";
     let (id, number) = (id.as_uuid(), turn.number);
     delete_chunks(tx, id).await?;
@@ -170,11 +170,11 @@ async fn delete_whole(
 }
 
 crate::row! {
-    /// The shelf of an account, locked.
+    /// The account index of an account, locked.
     pub(super) struct TurnRow {
-        /// Number of the shelf.
+        /// Number of the account index.
         pub(super) number: i64,
-        /// Number of the change that the transaction is.
+        /// Number of the change of this transaction.
         pub(super) changes: i64,
         /// Size of its memories.
         pub(super) bytes: i64,
@@ -184,7 +184,7 @@ crate::row! {
 }
 
 crate::row! {
-    /// A memory before the change.
+    /// The state of a memory before the change.
     pub(super) struct ThereRow {
         /// Its spaces as a JSON array.
         pub(super) spaces: String,
@@ -194,7 +194,7 @@ crate::row! {
         pub(super) words: i64,
         /// Its size.
         pub(super) bytes: i64,
-        /// The change in which it got as it is.
+        /// Number of the change that last changed it.
         pub(super) changed: i64,
         pub(super) kind: String,
         pub(super) url: Option<String>,

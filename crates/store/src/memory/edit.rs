@@ -1,11 +1,11 @@
-//! Changing a memory by its owner: title, text, tags, spaces.
+//! Changes of a memory by its owner: title, text, tags, spaces.
 
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::language::{Language, LanguageSet};
 use domain::memory::{ModelId, Tag};
 use domain::{Digest, Timestamp};
 
-use super::delete::lock_shelf;
+use super::delete::lock_account_index;
 use super::known::other_alike;
 use super::links::{link, show_chunks, unlink};
 use super::piece::{PreparedChunk, delete_chunks, insert_chunks};
@@ -25,7 +25,7 @@ pub struct MemoryEdit<'a> {
     pub id: MemoryId,
     /// Owner of the memory.
     pub account: &'a UserAccountId,
-    /// [`super::Memory::changed`] of the memory that was read before: after another change nothing is written.
+    /// [`super::Memory::changed`] of the memory that was read: after another change nothing is written.
     pub seen: i64,
     /// New title, or new title and text.
     pub text: Option<TextEdit<'a>>,
@@ -35,11 +35,11 @@ pub struct MemoryEdit<'a> {
     pub spaces: Option<&'a [SpaceId]>,
     /// The limits of the account.
     pub quota: MemoryQuota,
-    /// The spaces that the writer's key covers; all of them when absent.
+    /// The spaces that the writer's key covers; `None` for all spaces.
     pub key_spaces: Option<&'a [SpaceId]>,
 }
 
-/// The new text of a memory, with the chunks that search finds it by.
+/// The new text of a memory, with its chunks.
 #[derive(Debug, Clone)]
 pub struct TextEdit<'a> {
     /// New title of the memory.
@@ -59,16 +59,17 @@ pub enum Edit {
     Done,
     /// The memory was changed after it was read: read it again.
     Stale,
-    /// The account keeps as much as it may.
+    /// The account has reached its limit.
     QuotaExceeded,
-    /// Another memory of the account, which the writer's key reads, has this text.
+    /// Another memory of the account, which the writer's key can read, has this text.
     Duplicate(MemoryId),
     /// The account has no such memory.
     NotThere,
 }
 
 impl Store {
-    /// Changes a memory of an account. A new title alone keeps the digest of the source, so that adding the same page again keeps the title.
+    /// Changes a memory of an account. A change of only the title keeps the digest of the source, so that adding the same page again keeps
+    /// it.
     #[boxed]
     pub async fn memory_edit(&self, edit: &MemoryEdit<'_>, now: Timestamp) -> Result<Edit, StoreError> {
         const CHANGE: &str =
@@ -76,7 +77,8 @@ impl Store {
             version = $5, spaces = $6, tags = COALESCE($7, tags), chunks = $8, words = $9, changed = $10,
             updated_at = COALESCE($11, updated_at), language = COALESCE($12, language), bytes = $13,
              writer_spaces = CASE WHEN $4 IS NULL THEN writer_spaces ELSE $14 END WHERE id = $1";
-        const COUNT: &str = "UPDATE shelves SET chunks = chunks + $2, words = words + $3, languages = languages | $4,
+        const COUNT: &str =
+            "UPDATE account_indexes SET chunks = chunks + $2, words = words + $3, languages = languages | $4,
             bytes = bytes + $5 WHERE number = $1";
         const UNTAG: &str = "DELETE FROM memory_tags WHERE memory_id = $1";
         let title = edit.text.as_ref().map(|text| storable(text.title));
@@ -90,7 +92,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let Some((turn, there)) = lock_shelf(tx, edit.id, edit.account).await? else {
+                let Some((turn, there)) = lock_account_index(tx, edit.id, edit.account).await? else {
                     return Ok(Edit::NotThere);
                 };
                 if there.changed != edit.seen {
@@ -112,12 +114,12 @@ impl Store {
                 if size > there.bytes && !edit.quota.permits(&turn.plan, sum)? {
                     return Ok(Edit::QuotaExceeded);
                 }
-                let before = spaces_of(&there.spaces)?;
-                let spaces = edit.spaces.unwrap_or(&before);
-                for space in before.iter().filter(|space| !spaces.contains(space)) {
+                let old_spaces = spaces_of(&there.spaces)?;
+                let spaces = edit.spaces.unwrap_or(&old_spaces);
+                for space in old_spaces.iter().filter(|space| !spaces.contains(space)) {
                     unlink(tx, *space, id, turn.number).await?;
                 }
-                for space in spaces.iter().filter(|space| !before.contains(space)) {
+                for space in spaces.iter().filter(|space| !old_spaces.contains(space)) {
                     link(tx, *space, id, turn.number).await?;
                 }
                 let (mut chunks, mut words) = (there.chunks, there.words);

@@ -1,4 +1,4 @@
-//! Lists of memories, the newest first, and the tags of an account.
+//! Lists of memories, newest first, and the tags of an account.
 
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, Tag};
@@ -12,21 +12,21 @@ use crate::pool::{QueryBuilder, query};
 use crate::row::{limit, parsed};
 use async_recursion::async_recursion as boxed;
 
-/// Which memories of a scope a list has. Ids of version 7 begin with the time of the addition, so a range of ids is a range of time.
+/// Filter of a list. Ids of version 7 start with the time of the addition, so a range of ids is a range of time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryFilter {
-    /// Of this type.
+    /// Only this type.
     pub kind: Option<MemoryType>,
-    /// With this tag.
+    /// Only memories with this tag.
     pub tag: Option<Tag>,
-    /// From this id on.
+    /// Only ids from this one on.
     pub from: Option<MemoryId>,
-    /// Before this id: the cursor, and the end of a day.
+    /// Only ids before this one: the cursor, or the end of a day.
     pub before: Option<MemoryId>,
 }
 
 impl Store {
-    /// The memories of a scope that pass a filter, the newest first, each with at most `content_max` characters of its text.
+    /// The memories of a scope that pass a filter, newest first, each with at most `content_max` characters of its text.
     #[boxed]
     pub async fn memories_listed(
         &self,
@@ -40,20 +40,20 @@ impl Store {
         sql.push_bind(i64::from(content_max)).push(SELECT_MEMORIES_TAIL);
         match scope {
             MemoryScope::Account(_) => {
-                sql.push(" WHERE m.shelf = (SELECT number FROM shelves WHERE account_id = ")
+                sql.push(" WHERE m.account_index = (SELECT number FROM account_indexes WHERE account_id = ")
                     .push_bind(account)
                     .push(")");
                 if let Some(tag) = &filter.tag {
                     sql.push(
                         " AND m.id IN (SELECT t.memory_id FROM memory_tags t
-                        WHERE t.shelf = (SELECT number FROM shelves WHERE account_id = ",
+                        WHERE t.account_index = (SELECT number FROM account_indexes WHERE account_id = ",
                     );
                     sql.push_bind(account).push(") AND t.tag = ").push_bind(tag.as_str()).push(")");
                 }
                 filtered(&mut sql, filter);
             }
             MemoryScope::Spaces(_) => {
-                // The spaces are walked, each as far as one page needs.
+                // Walks each space as far as one page needs.
                 sql.push(
                     " WHERE m.id IN (SELECT DISTINCT m.id FROM memory_spaces l JOIN memories m ON m.id = l.memory_id",
                 );
@@ -78,7 +78,7 @@ impl Store {
         Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// The tags of an account with the number of memories of each, the most frequent first.
+    /// The tags of an account with the number of memories of each, most frequent first.
     #[boxed]
     pub async fn tags_of_account(
         &self,
@@ -86,7 +86,7 @@ impl Store {
         rows_max: usize,
     ) -> Result<Vec<(Tag, u64)>, StoreError> {
         const SQL: &str = "SELECT tag, COUNT(*) AS memories FROM memory_tags
-            WHERE shelf = (SELECT number FROM shelves WHERE account_id = $1)
+            WHERE account_index = (SELECT number FROM account_indexes WHERE account_id = $1)
             GROUP BY tag ORDER BY memories DESC, tag LIMIT $2";
         let rows: Vec<(String, i64)> = query(SQL)
             .bind(account.as_str())
@@ -108,7 +108,7 @@ impl Store {
         rows_max: usize,
     ) -> Result<Vec<(MemoryId, UserAccountId)>, StoreError> {
         const SQL: &str = "SELECT l.memory_id, s.account_id FROM memory_spaces l
-                JOIN memories m ON m.id = l.memory_id JOIN shelves s ON s.number = m.shelf
+                JOIN memories m ON m.id = l.memory_id JOIN account_indexes s ON s.number = m.account_index
             WHERE l.space_id = $1 ORDER BY l.memory_id LIMIT $2";
         let rows: Vec<(Uuid, String)> = query(SQL)
             .bind(space.as_uuid())
@@ -117,7 +117,7 @@ impl Store {
             .during(Operation::ListMemories)
             .await?;
         let linked = |(id, account): (Uuid, String)| -> Result<_, Corrupt> {
-            Ok((id.into(), parsed("shelves.account_id", &account)?))
+            Ok((id.into(), parsed("account_indexes.account_id", &account)?))
         };
         Ok(rows.into_iter().map(linked).collect::<Result<_, _>>()?)
     }

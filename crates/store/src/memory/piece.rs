@@ -1,6 +1,6 @@
-//! The chunks of a memory as rows: their texts, their words and their vectors.
+//! The chunks of a memory as rows: texts, words and vectors.
 //!
-//! They are written many rows at a time: on PostgreSQL every statement is a round trip.
+//! Many rows are written per statement, because on PostgreSQL every statement is a round trip.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use domain::words::{StemCounts, counted};
 use uuid::Uuid;
 
 use super::ChunkPut;
-use crate::passage::vector::{NOT_EMBEDDED, packed};
-use crate::passage::words::token;
+use crate::chunk::vector::{NOT_EMBEDDED, packed};
+use crate::chunk::words::token;
 use crate::pool::{QueryBuilder, Tx, query};
 use crate::row::{chunks, limit, storable};
 
 /// A chunk, ready to be written.
 pub(super) struct PreparedChunk<'a> {
-    /// Its place among the chunks of its memory, from 0.
+    /// Its index among the chunks of its memory, from 0.
     pub(super) ordinal: i64,
     /// Its text.
     pub(super) content: Cow<'a, str>,
@@ -27,7 +27,7 @@ pub(super) struct PreparedChunk<'a> {
 }
 
 impl<'a> PreparedChunk<'a> {
-    /// Counts the words of a memory's chunks, those of its title weighted. They are stemmed in the language of the memory.
+    /// Counts the words of a memory's chunks in the language of the memory; words of the title are weighted.
     pub(super) fn all(title: &str, chunks: &[ChunkPut<'a>]) -> (Language, Vec<Self>) {
         let language = Language::of(std::iter::once(title).chain(chunks.iter().map(|chunk| chunk.content)));
         let piece = |(ordinal, chunk): (i64, &ChunkPut<'a>)| {
@@ -38,34 +38,34 @@ impl<'a> PreparedChunk<'a> {
     }
 }
 
-/// Stems as FTS5 takes them.
-fn tokens(counted: &StemCounts, shelf_number: i64) -> String {
+/// The stems as FTS5 tokens.
+fn tokens(counted: &StemCounts, account_index_number: i64) -> String {
     let mut text = String::new();
     for (stem, count) in &counted.stems {
         for _ in 0..*count {
-            text.push_str(&token(shelf_number, stem));
+            text.push_str(&token(account_index_number, stem));
             text.push(' ');
         }
     }
     text
 }
 
-/// The stems of chunks that are stored.
+/// The stems of stored chunks, by chunk number.
 type CountedChunks<'p> = Vec<(i64, &'p StemCounts)>;
 
 /// Inserts the words of chunks, in the caller's transaction.
 pub(super) async fn insert_words(
     tx: &mut Tx<'_>,
     written: &[(i64, &StemCounts)],
-    shelf_number: i64,
+    account_index_number: i64,
 ) -> Result<(), sqlx::Error> {
     if tx.is_postgres() {
         for written in written.chunks(AT_ONCE) {
-            insert_postings(tx, written, shelf_number).await?;
+            insert_postings(tx, written, account_index_number).await?;
         }
     } else {
         for written in chunks(written) {
-            insert_tokens(tx, written, shelf_number).await?;
+            insert_tokens(tx, written, account_index_number).await?;
         }
     }
     Ok(())
@@ -84,13 +84,13 @@ pub(super) async fn insert_chunks(
     tx: &mut Tx<'_>,
     all: &[PreparedChunk<'_>],
     memory: Uuid,
-    shelf_number: i64,
+    account_index_number: i64,
     model: Option<&str>,
 ) -> Result<(), sqlx::Error> {
     for pieces in all.chunks(AT_ONCE) {
         let written = insert_texts(tx, pieces, memory).await?;
         let counted: CountedChunks<'_> = written.iter().map(|(id, piece)| (*id, &piece.counted)).collect();
-        insert_words(tx, &counted, shelf_number).await?;
+        insert_words(tx, &counted, account_index_number).await?;
         for written in chunks(&written) {
             insert_vectors(tx, written, model).await?;
         }
@@ -98,10 +98,10 @@ pub(super) async fn insert_chunks(
     Ok(())
 }
 
-/// Chunks whose postings are one statement on PostgreSQL.
+/// Number of chunks with postings in one statement on PostgreSQL.
 const AT_ONCE: usize = 256;
 
-/// The texts; returns the chunks with the ids of their rows.
+/// Inserts the texts; returns the chunks with the ids of their rows.
 async fn insert_texts<'p, 'a>(
     tx: &mut Tx<'_>,
     pieces: &'p [PreparedChunk<'a>],
@@ -122,24 +122,27 @@ async fn insert_texts<'p, 'a>(
     Ok(ids.into_iter().map(|(_, id)| id).zip(pieces).collect())
 }
 
-/// The words on SQLite: a row of the FTS5 table for each chunk.
-async fn insert_tokens(tx: &mut Tx<'_>, written: &[(i64, &StemCounts)], shelf_number: i64) -> Result<(), sqlx::Error> {
+/// Inserts the words on SQLite: one row of the FTS5 table per chunk.
+async fn insert_tokens(
+    tx: &mut Tx<'_>,
+    written: &[(i64, &StemCounts)],
+    account_index_number: i64,
+) -> Result<(), sqlx::Error> {
     let mut sql = QueryBuilder::new("INSERT INTO words (rowid, stems) ");
     sql.push_values(written, |mut row, (id, counted)| {
-        row.push_bind(*id).push_bind(tokens(counted, shelf_number));
+        row.push_bind(*id).push_bind(tokens(counted, account_index_number));
     });
     sql.build().execute(tx).await.map(drop)
 }
 
-/// The words on PostgreSQL: the stems between blanks, and three arrays as PostgreSQL writes them.
-///
-/// They are in the order of the index, so that neighbours in it are written one after the other.
+/// Inserts the words on PostgreSQL: the stems separated by spaces, and three arrays in PostgreSQL's text form, in the order
+/// of the index, so that neighbours in the index are written one after the other.
 async fn insert_postings(
     tx: &mut Tx<'_>,
     written: &[(i64, &StemCounts)],
-    shelf_number: i64,
+    account_index_number: i64,
 ) -> Result<(), sqlx::Error> {
-    const SQL: &str = "INSERT INTO words (shelf, stem, chunk_id, frequency, length)
+    const SQL: &str = "INSERT INTO words (account_index, stem, chunk_id, frequency, length)
         SELECT $1, w.stem, w.chunk_id, w.frequency, w.length FROM UNNEST(string_to_array($2, ' '), CAST($3 AS BIGINT[]),
             CAST($4 AS BIGINT[]), CAST($5 AS BIGINT[])) AS w (stem, chunk_id, frequency, length)";
     let mut rows: Vec<(&str, i64, u32, u32)> = written
@@ -155,7 +158,7 @@ async fn insert_postings(
         format!("{{{}}}", numbers.join(","))
     };
     query(SQL)
-        .bind(shelf_number)
+        .bind(account_index_number)
         .bind(stems)
         .bind(array(|row| row.1))
         .bind(array(|row| row.2.into()))
@@ -165,7 +168,7 @@ async fn insert_postings(
         .map(drop)
 }
 
-/// The vectors. A chunk without one gets a row without a model, by which it is found and embedded later.
+/// Inserts the vectors. A chunk without one gets a row without a model, by which it is found and embedded later.
 async fn insert_vectors(
     tx: &mut Tx<'_>,
     written: &[(i64, &PreparedChunk<'_>)],
@@ -182,11 +185,11 @@ async fn insert_vectors(
     sql.build().execute(tx).await.map(drop)
 }
 
-/// Deletes the chunks of a memory, with their words and their places in spaces. Their vectors are deleted by the foreign key.
+/// Deletes the chunks of a memory, with their words and links to spaces. The foreign key deletes their vectors.
 pub(super) async fn delete_chunks(tx: &mut Tx<'_>, memory: Uuid) -> Result<(), sqlx::Error> {
     const PLACES: &str =
         "DELETE FROM space_chunks WHERE space_id IN (SELECT space_id FROM memory_spaces WHERE memory_id = $1)
-        AND shelf = (SELECT shelf FROM memories WHERE id = $1)
+        AND account_index = (SELECT account_index FROM memories WHERE id = $1)
         AND chunk_id IN (SELECT id FROM chunks WHERE memory_id = $1)";
     const CHUNKS: &str = "DELETE FROM chunks WHERE memory_id = $1";
     delete_words(tx, memory).await?;

@@ -1,4 +1,4 @@
-//! Keeping a memory: one transaction for its text, its passages, their words and vectors, and its links.
+//! Stores a memory: one transaction for its text, its chunks, their words and vectors, and its links.
 
 use domain::ids::{MemoryId, SpaceId};
 use domain::language::{Language, LanguageSet};
@@ -17,7 +17,7 @@ use crate::row::{bytes, chunks, limit, storable};
 use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
-/// The members of an imported memory that an added one gets from the server.
+/// The members of an imported memory that the server sets for an added one.
 #[derive(Debug, Clone, Copy)]
 pub struct Restored<'a> {
     /// Time of the first addition.
@@ -26,21 +26,22 @@ pub struct Restored<'a> {
     pub updated_at: Timestamp,
     /// Tags of the memory, sorted.
     pub tags: &'a [Tag],
-    /// The id if a memory of this server has the id of the export, and always for a key limited to spaces, which would learn that from the id.
+    /// Id to use if a memory of this server has the exported id. Always used for a key limited to spaces, to which the exported id would
+    /// reveal that such a memory exists.
     pub other_id: MemoryId,
 }
 
 impl Store {
-    /// Keeps a memory, unless the account keeps as much as its `quota` permits. One of the same `dedupe` that is known to the writer is the same
-    /// memory: it keeps its id, gets new parts of the text, and is linked to the new spaces as well. A key for certain spaces gives it nothing
-    /// new while it is in others too.
+    /// Stores a memory, unless the account exceeds its `quota`. If a memory with the same `dedupe` is known to the writer, it keeps its id,
+    /// its content is updated, and it is linked to the new spaces as well. A key limited to spaces does not change the content while the
+    /// memory is also in other spaces.
     #[boxed]
     pub async fn memory_put(&self, put: &MemoryPut<'_>, now: Timestamp) -> Result<Put, StoreError> {
         self.keep(put, None, now).await
     }
 
-    /// Keeps a memory of an export with its id, times and tags. One that is known by its id or by its `dedupe` stays as it is, and is linked
-    /// to the new spaces.
+    /// Stores a memory of an export with its id, times and tags. If its id or `dedupe` is known, the known memory is only linked to the new
+    /// spaces.
     #[boxed]
     pub async fn memory_import(&self, put: &MemoryPut<'_>, restored: &Restored<'_>) -> Result<Put, StoreError> {
         self.keep(put, Some(restored), restored.updated_at).await
@@ -77,30 +78,30 @@ impl Store {
             |tx| {
                 let turn = next_turn(tx, put.account.as_str()).await?;
                 let wanted = living(tx, put).await?;
-                let known = known_memory(tx, turn.number, put, &wanted, restored.is_some()).await?;
-                let before = known.as_ref().map(|known| known.spaces.clone()).unwrap_or_default();
-                let may_change = restored.is_none() && covers_all(put.key_spaces, &before);
-                let (linked, new) = linked(before, &wanted);
+                let existing = known_memory(tx, turn.number, put, &wanted, restored.is_some()).await?;
+                let old_spaces = existing.as_ref().map(|existing| existing.spaces.clone()).unwrap_or_default();
+                let may_change = restored.is_none() && covers_all(put.key_spaces, &old_spaces);
+                let (linked, new) = linked(old_spaces, &wanted);
                 let spaces = json(&linked);
-                let writer = known.as_ref().map_or_else(|| put.key_spaces.map(json), |known| known.writer_after(put));
-                let (outcome, memory, gone) = match known {
-                    Some(known)
-                        if !may_change || bytes("memories.version", &known.version)? == *version.as_bytes() =>
+                let writer = existing.as_ref().map_or_else(|| put.key_spaces.map(json), |existing| existing.writer_after(put));
+                let (outcome, memory, gone) = match existing {
+                    Some(existing)
+                        if !may_change || bytes("memories.version", &existing.version)? == *version.as_bytes() =>
                     {
                         if !new.is_empty() {
-                            let relinked = query(LINK).bind(known.id).bind(&spaces).bind(turn.changes).bind(&writer);
+                            let relinked = query(LINK).bind(existing.id).bind(&spaces).bind(turn.changes).bind(&writer);
                             relinked.execute(&mut *tx).await?;
                         }
-                        (Put::Existing(known.id.into()), known.id, None)
+                        (Put::Existing(existing.id.into()), existing.id, None)
                     }
-                    Some(known) if size > known.bytes && !permits(put, &turn, size - known.bytes)? => {
+                    Some(existing) if size > existing.bytes && !permits(put, &turn, size - existing.bytes)? => {
                         return Ok(Put::QuotaExceeded);
                     }
-                    Some(known) => {
-                        delete_chunks(tx, known.id).await?;
-                        row.change(tx, known.id, &spaces, writer.as_deref(), turn.changes).await?;
-                        let gone = Gone { memories: 0, chunks: known.chunks, words: known.words, bytes: known.bytes };
-                        (Put::Updated(known.id.into()), known.id, Some(gone))
+                    Some(existing) => {
+                        delete_chunks(tx, existing.id).await?;
+                        row.change(tx, existing.id, &spaces, writer.as_deref(), turn.changes).await?;
+                        let gone = Gone { memories: 0, chunks: existing.chunks, words: existing.words, bytes: existing.bytes };
+                        (Put::Updated(existing.id.into()), existing.id, Some(gone))
                     }
                     None if turn.memories >= i64::from(put.quota.memories_max) || !permits(put, &turn, size)? => {
                         return Ok(Put::QuotaExceeded);
@@ -128,7 +129,7 @@ impl Store {
                 for space in &new {
                     link(tx, *space, memory, turn.number).await?;
                 }
-                // New chunks are in every space of the memory, and known chunks in the new ones.
+                // New chunks are added to every space of the memory, and existing chunks to the new spaces.
                 if gone.is_some() || !new.is_empty() {
                     show_chunks(tx, memory, turn.number).await?;
                 }
@@ -141,22 +142,23 @@ impl Store {
     }
 }
 
-// Both write the shelf's row, which keeps the others waiting until this is committed.
-const NEXT: &str = "UPDATE shelves SET changes = changes + 1 WHERE account_id = $1
+// Both write the row of the account index, so concurrent changes wait until this one is committed.
+const NEXT: &str = "UPDATE account_indexes SET changes = changes + 1 WHERE account_id = $1
     RETURNING number, memories, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
-const FIRST: &str = "INSERT INTO shelves (account_id, memories, chunks, words, changes) VALUES ($1, 0, 0, 0, 1)
-    ON CONFLICT (account_id) DO UPDATE SET changes = shelves.changes + 1
+const FIRST: &str = "INSERT INTO account_indexes (account_id, memories, chunks, words, changes) VALUES ($1, 0, 0, 0, 1)
+    ON CONFLICT (account_id) DO UPDATE SET changes = account_indexes.changes + 1
     RETURNING number, memories, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
-const ADD: &str = "INSERT INTO memories (id, shelf, type, title, url, content, dedupe, version, spaces, chunks, words,
+const ADD: &str =
+    "INSERT INTO memories (id, account_index, type, title, url, content, dedupe, version, spaces, chunks, words,
         changed, created_at, updated_at, tags, language, bytes, writer_spaces)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
 const CHANGE: &str = "UPDATE memories SET type = $2, title = $3, url = $4, content = $5, version = $6, spaces = $7,
         chunks = $8, words = $9, changed = $10, updated_at = $11, language = $12, bytes = $13, writer_spaces = $14 WHERE id = $1";
 const LINK: &str = "UPDATE memories SET spaces = $2, changed = $3, writer_spaces = $4 WHERE id = $1";
-const COUNT: &str = "UPDATE shelves SET memories = memories + $2, chunks = chunks + $3, words = words + $4,
+const COUNT: &str = "UPDATE account_indexes SET memories = memories + $2, chunks = chunks + $3, words = words + $4,
         languages = languages | $5, bytes = bytes + $6 WHERE number = $1";
 
-/// Counts of the shelf that a put replaces.
+/// Counts of the memory that a put replaces.
 #[derive(Default)]
 struct Gone {
     /// Added memories: 1 for a new one.
@@ -166,7 +168,7 @@ struct Gone {
     bytes: i64,
 }
 
-/// A memory as it is written.
+/// The columns of a memory to write.
 struct MemoryRow<'a> {
     put: &'a MemoryPut<'a>,
     title: &'a str,
@@ -197,13 +199,13 @@ impl MemoryRow<'_> {
         row.execute(tx).await.map(drop)
     }
 
-    /// Inserts a memory with its spaces, the spaces of its writer, its creation and its tags.
+    /// Inserts a memory with its spaces, its writer's spaces, its time of creation and its tags.
     async fn add(
         &self,
         tx: &mut Tx<'_>,
         id: Uuid,
         (spaces, writer, created, tags): (&str, Option<&str>, Timestamp, &[Tag]),
-        turn: &ShelfRow,
+        turn: &AccountIndexRow,
     ) -> Result<(), sqlx::Error> {
         let row = query(ADD).bind(id).bind(turn.number).bind(self.put.kind.as_str()).bind(self.title).bind(self.url);
         let row = row.bind(self.content).bind(&self.put.dedupe.as_bytes()[..]).bind(&self.version.as_bytes()[..]);
@@ -213,20 +215,20 @@ impl MemoryRow<'_> {
     }
 }
 
-/// Counts one more change of the account's shelf, which is made if it is absent.
-async fn next_turn(tx: &mut Tx<'_>, account: &str) -> Result<ShelfRow, sqlx::Error> {
+/// Increments the change number of the account's account index, which is created if it is absent.
+async fn next_turn(tx: &mut Tx<'_>, account: &str) -> Result<AccountIndexRow, sqlx::Error> {
     match query(NEXT).bind(account).fetch_optional(&mut *tx).await? {
         Some(turn) => Ok(turn),
         None => query(FIRST).bind(account).fetch_one(tx).await,
     }
 }
 
-/// Whether the account may keep this number of further bytes.
-fn permits(put: &MemoryPut<'_>, turn: &ShelfRow, bytes: i64) -> Result<bool, Corrupt> {
+/// Whether the account may store this number of additional bytes.
+fn permits(put: &MemoryPut<'_>, turn: &AccountIndexRow, bytes: i64) -> Result<bool, Corrupt> {
     put.quota.permits(&turn.plan, turn.bytes.saturating_add(bytes))
 }
 
-/// The spaces after the new ones are added, and those that are new.
+/// All spaces after the new ones are added, and the new ones.
 fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceId>) {
     let mut all = before;
     let mut new = Vec::new();
@@ -239,8 +241,7 @@ fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceI
     (all, new)
 }
 
-/// The spaces of `put` that exist. If all of them were deleted since the request, the account's default space takes their place, as far as the
-/// sender's key covers it.
+/// The existing spaces of `put`. If all were deleted since the request: the account's default space, if the sender's key covers it.
 async fn living(tx: &mut Tx<'_>, put: &MemoryPut<'_>) -> Result<Vec<SpaceId>, sqlx::Error> {
     const SQLITE: &str = "SELECT id FROM spaces WHERE id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($1))";
     const POSTGRES: &str = "SELECT id FROM spaces WHERE id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($1 AS json)))";
@@ -249,8 +250,8 @@ async fn living(tx: &mut Tx<'_>, put: &MemoryPut<'_>) -> Result<Vec<SpaceId>, sq
         return Ok(Vec::new());
     }
     let sql = if tx.is_postgres() { POSTGRES } else { SQLITE };
-    let found: Vec<Uuid> = scalar(sql).bind(json(put.spaces)).fetch_all(&mut *tx).await?;
-    let living: Vec<SpaceId> = put.spaces.iter().copied().filter(|space| found.contains(&space.as_uuid())).collect();
+    let ids: Vec<Uuid> = scalar(sql).bind(json(put.spaces)).fetch_all(&mut *tx).await?;
+    let living: Vec<SpaceId> = put.spaces.iter().copied().filter(|space| ids.contains(&space.as_uuid())).collect();
     if !living.is_empty() {
         return Ok(living);
     }
@@ -259,8 +260,8 @@ async fn living(tx: &mut Tx<'_>, put: &MemoryPut<'_>) -> Result<Vec<SpaceId>, sq
     Ok(default.into_iter().filter(|space| put.key_spaces.is_none_or(|covered| covered.contains(space))).collect())
 }
 
-/// The id of a new memory: an imported one keeps its own unless another memory of this server has it. A key limited to spaces gets a new id
-/// in any case: otherwise the id would reveal a memory outside its spaces.
+/// The id of a new memory: an imported one keeps its id unless another memory of this server has it. A key limited to spaces always gets a
+/// new id: otherwise the id would reveal a memory outside its spaces.
 async fn free_id(tx: &mut Tx<'_>, put: &MemoryPut<'_>, restored: Option<&Restored<'_>>) -> Result<Uuid, sqlx::Error> {
     const TAKEN: &str = "SELECT id FROM memories WHERE id = $1";
     let Some(restored) = restored else { return Ok(put.id.as_uuid()) };
@@ -271,17 +272,17 @@ async fn free_id(tx: &mut Tx<'_>, put: &MemoryPut<'_>, restored: Option<&Restore
     Ok(if taken.is_some() { restored.other_id } else { put.id }.as_uuid())
 }
 
-/// Inserts the tags of a memory that has none.
+/// Inserts the tags of a memory without tags.
 pub(super) async fn insert_tags(
     tx: &mut Tx<'_>,
     memory: Uuid,
-    shelf_number: i64,
+    account_index_number: i64,
     tags: &[Tag],
 ) -> Result<(), sqlx::Error> {
     for tags in chunks(tags) {
-        let mut sql = QueryBuilder::new("INSERT INTO memory_tags (memory_id, tag, shelf) ");
+        let mut sql = QueryBuilder::new("INSERT INTO memory_tags (memory_id, tag, account_index) ");
         sql.push_values(tags, |mut row, tag| {
-            row.push_bind(memory).push_bind(tag.as_str()).push_bind(shelf_number);
+            row.push_bind(memory).push_bind(tag.as_str()).push_bind(account_index_number);
         });
         sql.build().execute(&mut *tx).await?;
     }
@@ -292,8 +293,8 @@ fn version(put: &MemoryPut<'_>) -> Digest {
     version_of([put.kind.as_str(), put.title, put.url.unwrap_or_default(), put.content], put.chunks)
 }
 
-/// A digest of the shown text and of its chunks, each part behind its length, so that no two different ones are alike. `head` is the type,
-/// the title, the URL and the text.
+/// A digest of the shown text and of its chunks; each part follows its length, so that different inputs have different encodings. `head` is
+/// the type, the title, the URL and the text.
 pub(super) fn version_of(head: [&str; 4], chunks: &[ChunkPut<'_>]) -> Digest {
     let texts = head.into_iter().chain(chunks.iter().map(|chunk| chunk.content));
     let parts: Vec<([u8; 8], &[u8])> = texts.map(|text| ((text.len() as u64).to_be_bytes(), text.as_bytes())).collect();
@@ -302,7 +303,7 @@ pub(super) fn version_of(head: [&str; 4], chunks: &[ChunkPut<'_>]) -> Digest {
 }
 
 crate::row! {
-    struct ShelfRow {
+    struct AccountIndexRow {
         number: i64,
         memories: i64,
         changes: i64,

@@ -1,16 +1,16 @@
-//! Notifications that an endpoint gets no row for, because too many wait for it already.
+//! Notifications without a row, because too many wait for their endpoint.
 
 use super::{News, push_news};
 use crate::pool::{QueryBuilder, Tx};
 
-/// The endpoints that ask for news `n` and have no row of it. The rows of held events count those without a row.
+/// The endpoints that subscribe to news `n` without a row of it. Rows of held events count held events without a row.
 const LACKING: &str = " FROM news n JOIN webhooks w ON w.account_id = COALESCE(n.account_id,
         (SELECT m.account_id FROM machines m WHERE m.machine_uuid = n.machine_uuid))
     WHERE w.disabled_at IS NULL AND n.kind <> 'event.held' AND w.kinds LIKE '%,' || n.kind || ',%'
         AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d
             WHERE d.webhook_id = w.id AND d.notification_id = n.notification_id)";
 
-/// Counts the news without a row with their endpoints. The news that there was room for have been inserted.
+/// Counts news without a row per endpoint. Called after the news within the limits were inserted.
 pub(super) async fn count(tx: &mut Tx<'_>, news: &[News<'_>]) -> Result<(), sqlx::Error> {
     let mut sql = QueryBuilder::new("");
     push_news(&mut sql, news);

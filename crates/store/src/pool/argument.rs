@@ -29,9 +29,9 @@ pub enum Argument<'a> {
     Real(f64),
     /// BOOLEAN: 0 or 1 in SQLite.
     Boolean(bool),
-    /// An array of PostgreSQL; SQLite refuses it.
+    /// An array of PostgreSQL; SQLite rejects it.
     Array(Array<'a>),
-    /// NULL. PostgreSQL prepares a statement for parameters of certain types, so a missing value has a type as well.
+    /// NULL. PostgreSQL prepares a statement for parameter types, so a null value has a type as well.
     Null(Kind),
 }
 
@@ -54,9 +54,9 @@ pub enum Kind {
     Boolean,
 }
 
-/// A type whose values may be missing: `Option` of it is an argument too.
+/// A type with optional values: `Option` of it is an argument too.
 pub trait Nullable {
-    /// The type of the parameter when the value is missing.
+    /// The type of the parameter if the value is absent.
     const KIND: Kind;
 }
 
@@ -108,7 +108,7 @@ impl<'a, const N: usize> From<&'a [u8; N]> for Argument<'a> {
 }
 
 impl Argument<'_> {
-    /// Appends a unique encoding of the argument: no two lists of arguments have the same bytes.
+    /// Appends a unique encoding of the argument: different lists of arguments have different bytes.
     pub(super) fn encode_key(&self, key: &mut Vec<u8>) {
         let mut put = |kind: u8, bytes: &[u8]| {
             key.push(kind);
@@ -128,7 +128,7 @@ impl Argument<'_> {
         }
     }
 
-    /// The argument without borrowed parts. An array loses its values, because SQLite refuses any.
+    /// The argument without borrowed parts. An array loses its values, because SQLite rejects arrays.
     pub(super) fn into_owned(self) -> Argument<'static> {
         match self {
             Self::Text(text) => Argument::Text(Cow::Owned(text.into_owned())),
@@ -160,8 +160,8 @@ impl Argument<'_> {
     }
 }
 
-/// Binds the arguments to the parameters of a statement of SQLite. The argument of `$3` and `?3` is the third one, that of `?` the one after the
-/// last `?`: SQLite numbers named parameters in the order of the text, where `$2` may precede `$1`.
+/// Binds the arguments to the parameters of a statement of SQLite. `$3` and `?3` refer to the third argument, `?` to the one after the last
+/// `?`: SQLite numbers named parameters in the order of the text, where `$2` may precede `$1`.
 pub(super) fn bind_arguments(
     statement: &mut rusqlite::Statement<'_>,
     arguments: &[Argument<'_>],
@@ -186,7 +186,7 @@ pub(super) fn bind_arguments(
     Ok(())
 }
 
-/// The arguments in the encoding of sqlx's driver of PostgreSQL.
+/// The arguments in the encoding of sqlx's PostgreSQL driver.
 pub(super) fn encoded_for_postgres(arguments: &[Argument<'_>]) -> Result<PgArguments, BoxDynError> {
     let mut encoded = PgArguments::default();
     encoded.reserve(arguments.len(), 0);

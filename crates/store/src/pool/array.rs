@@ -1,4 +1,4 @@
-//! Arrays as arguments, one for each column of many rows. Only PostgreSQL has them.
+//! Arrays as arguments, one for each column of many rows. Only PostgreSQL supports them.
 
 use sqlx::Arguments;
 use sqlx::error::BoxDynError;
@@ -18,7 +18,7 @@ pub enum Array<'a> {
     Hash(Vec<[u8; 32]>),
     /// UUID[].
     Uuid(Vec<Uuid>),
-    /// UUID[], some of whose values may be missing.
+    /// UUID[] with optional elements.
     UuidOrNull(Vec<Option<Uuid>>),
     /// BIGINT[].
     Integer(Vec<i64>),

@@ -10,9 +10,9 @@ use super::sqlite::writer::Writer;
 pub enum Pool {
     /// An SQLite file.
     Sqlite {
-        /// The one connection that writes. Concurrent writes share commits.
+        /// The only connection that writes. Concurrent writes share commits.
         writer: Writer,
-        /// Connections that cannot write.
+        /// Read-only connections.
         readers: SqliteReaders,
         /// Opens connections that a thread owns.
         file: SqliteFile,
@@ -22,20 +22,19 @@ pub enum Pool {
 }
 
 impl Pool {
-    /// Whether the database is PostgreSQL, for the few places where the dialects truly differ.
+    /// Whether the database is PostgreSQL, for code that depends on the dialect.
     pub fn is_postgres(&self) -> bool {
         matches!(self, Self::Postgres(_))
     }
 
-    /// Closes the connections when they come back. SQLite keeps its own: a file does not change its role.
+    /// Closes the connections when they are returned. Does nothing on SQLite: a file does not change its role.
     pub(crate) fn renew(&self) {
         if let Self::Postgres(pool) = self {
             pool.renew();
         }
     }
 
-    /// The same connections for the tables of another schema of the database, which are closed with them; `None` for SQLite, which has a file
-    /// for each.
+    /// The same connections for another schema; closing this pool closes them. `None` for SQLite, which has one file per schema.
     #[must_use]
     pub fn in_schema(&self, schema: &'static str) -> Option<Self> {
         match self {
@@ -44,7 +43,7 @@ impl Pool {
         }
     }
 
-    /// The schema of the tables that this pool was opened for; `None` is the default of the server, and of SQLite.
+    /// The schema that this pool was opened for; `None` is the default of the server, and always so on SQLite.
     pub fn schema(&self) -> Option<&'static str> {
         match self {
             Self::Sqlite { .. } => None,

@@ -1,15 +1,15 @@
-//! PostgreSQL, or an engine that speaks its protocol.
+//! PostgreSQL, or a server that speaks its protocol.
 //!
-//! A future that is dropped while `BEGIN` is on its way leaves a transaction open of which the driver knows nothing; the next user of the
-//! connection would work inside it and lose everything. So a connection is lent with a record of its statements
-//! ([`PostgresConnection`]), and is given back only if every statement was answered and every transaction was ended. Any other is closed,
-//! which ends its transaction too.
+//! If a future is dropped while `BEGIN` is in flight, it leaves an open transaction that the driver does not know; the next user of the
+//! connection would work inside it and lose all its writes. Therefore a connection records its statements ([`PostgresConnection`]), and is
+//! returned to the pool only if every statement was answered and every transaction was ended. Any other connection is closed, which ends
+//! its transaction too.
 //!
-//! The server's own time-outs end statements that take too long, waits for locks, and transactions in which nothing happens. They do not help
-//! against a connection that died without a sign, or a server that is frozen: every statement is watched ([`StatementWatch`]).
+//! The server's own timeouts end slow statements, waits for locks, and idle transactions. They do not detect a broken connection or a
+//! frozen server, so the pool watches every statement ([`StatementWatch`]).
 //!
-//! A session that may only read, or that does not find its tables, is of a server or of settings that have changed: it is closed with all that
-//! are as old (`docs/decisions/0028-postgresql-sessions.md`).
+//! A read-only session, or one that does not find its tables, belongs to a server or settings that have changed: it is closed together with
+//! all sessions of the same or an earlier age (`docs/decisions/0028-postgresql-sessions.md`).
 
 pub(super) mod connection;
 pub(super) mod connections;
@@ -59,17 +59,17 @@ pub async fn open(
     Ok(Pool::Postgres(pool))
 }
 
-/// Whether a URL can be used, and the reason if it cannot, which does not contain its password.
+/// Checks whether a URL can be used; the reason, if it cannot, does not contain its password.
 pub fn check_url(url: &str, role: ServerRole) -> Result<(), String> {
     Hosts::parse(url, role, |options| options).map(drop)
 }
 
-/// The name of a table of the schema. Only tables that another schema has too are named so.
+/// The qualified name of a table of the schema, for tables that exist in more than one schema.
 pub(super) fn qualified(schema: Option<&'static str>, table: &str) -> String {
     schema.map_or_else(|| table.to_owned(), |schema| format!("{schema}.{table}"))
 }
 
-/// Writes a row of the table of migrations with the values that it has: PostgreSQL stores a new version of it.
+/// Writes a row of the table of migrations with its current values: PostgreSQL stores a new version of it.
 pub async fn probe_write(pool: &Pool, schema: Option<&'static str>) -> Result<(), sqlx::Error> {
     let table = qualified(schema, "_sqlx_migrations");
     let sql =
@@ -96,7 +96,7 @@ pub async fn faults(pool: &PostgresPool) -> Result<Vec<String>, StoreError> {
         query(TABLES).bind(pool.schema).fetch_all(&mut connection).await.context(ASK)?;
     let mut faults = Vec::new();
     for (table, schema) in tables {
-        // The text of a row is made of all its values, also of those that are stored apart.
+        // The text of a row is built from all its values, including values in TOAST tables.
         let read = AssertSqlSafe(format!(
             "SELECT CAST(SUM(CAST(hashtext(t::TEXT) AS BIGINT)) AS BIGINT) FROM {schema}.{table} AS t"
         ));
@@ -110,18 +110,18 @@ pub async fn faults(pool: &PostgresPool) -> Result<Vec<String>, StoreError> {
     Ok(faults)
 }
 
-/// Gives a schema another name; the next migration makes a new one under the old name.
+/// Renames a schema; the next migration creates a new one under the old name.
 pub(super) async fn set_schema_aside(pool: &PostgresPool, schema: &'static str, name: &str) -> Result<(), StoreError> {
     let mut connection = pool.acquire_apart().await.context("rename the schema")?;
     let rename = AssertSqlSafe(format!("ALTER SCHEMA {schema} RENAME TO {name}"));
     script(rename).execute(&mut connection).await.context("rename the schema")?;
     connection.close().await;
-    // The others keep the statements that they prepared for the old tables.
+    // Other connections would keep statements that they prepared for the old tables.
     pool.renew();
     Ok(())
 }
 
-/// Makes a schema that is not there.
+/// Creates a schema if it is absent.
 pub(super) async fn make_schema(connection: &mut PostgresConnection, schema: &'static str) -> Result<(), StoreError> {
     const MAKE: &str = "make the schema";
     const THERE: &str = "SELECT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)";
@@ -130,7 +130,7 @@ pub(super) async fn make_schema(connection: &mut PostgresConnection, schema: &'s
     }
     let create = AssertSqlSafe(format!("CREATE SCHEMA IF NOT EXISTS {schema}"));
     match script(create).execute(connection).await.context(MAKE) {
-        // Two processes that start together both find none, and both make it.
+        // Concurrent processes may both find no schema and create it.
         Err(error) if error.is_unique_violation() => Ok(()),
         made => made.map(drop),
     }

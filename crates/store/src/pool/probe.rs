@@ -1,14 +1,14 @@
 //! Statements that read a few rows through indexes.
 //!
-//! SQLite answers a probe on the caller's thread (`sqlite/readers.rs`). It sees every transaction that was committed before it began, by any
-//! process. Rows that many requests read, such as those of credentials, are kept until the next commit (`sqlite/kept.rs`).
+//! SQLite answers a probe on the caller's thread (`sqlite/readers.rs`). A probe sees every transaction that any process committed before it
+//! started. Rows that many requests read, such as credentials, are cached until the next commit (`sqlite/kept.rs`).
 //!
 //! A runtime thread serves no other request during a probe. A statement may be a probe only if every table is read through an index,
-//! without a scan and without a sort. [`probes!`](crate::probes) lists all probes of a crate, and a test checks the query plan of
-//! each. In addition, a probe reads at most [`ROWS_MAX`] rows in place.
+//! without a scan and without a sort. [`probes!`](crate::probes) lists all probes of a crate, and a test checks the query plan of each. In
+//! addition, a probe reads at most [`ROWS_MAX`] rows in place.
 //!
-//! In all other cases a probe is a statement like any other: on PostgreSQL, and on SQLite when there are more rows, when the file is
-//! locked, or when the connection fails. A connection that failed is closed, and the next probe opens a new one.
+//! In all other cases a probe is executed like any other statement: on PostgreSQL, and on SQLite if there are more rows, the file is
+//! locked, or the connection fails. A failed connection is closed, and the next probe opens a new one.
 
 use std::marker::PhantomData;
 
@@ -26,11 +26,11 @@ use super::sqlite::readers::{NotInPlace, SqliteReaders, is_temporary};
 /// Maximum number of rows that a probe reads on the caller's thread.
 pub const ROWS_MAX: usize = 64;
 
-/// A statement that reads a few rows through indexes, with the type of its rows. [`probes!`](crate::probes) declares it.
+/// A statement that reads a few rows through indexes, with the type of its rows. Declared by [`probes!`](crate::probes).
 #[derive(Debug)]
 pub struct Probe<R> {
     sql: &'static str,
-    /// SQLite keeps the rows in memory until the next commit of any process, because many requests read them.
+    /// Whether SQLite caches the rows in memory until the next commit of any process.
     is_kept: bool,
     rows: PhantomData<fn() -> R>,
 }
@@ -44,12 +44,12 @@ impl<R> Clone for Probe<R> {
 impl<R> Copy for Probe<R> {}
 
 impl<R: DatabaseRow> Probe<R> {
-    /// A probe.
+    /// Creates a probe without a cache.
     pub const fn short(sql: &'static str) -> Self {
         Self { sql, is_kept: false, rows: PhantomData }
     }
 
-    /// A probe whose rows many requests read: SQLite keeps them in memory until the next commit of any process.
+    /// Creates a probe for rows that many requests read: SQLite caches them in memory until the next commit of any process.
     pub const fn kept(sql: &'static str) -> Self {
         Self { sql, is_kept: true, rows: PhantomData }
     }
@@ -84,7 +84,7 @@ pub struct ProbeQuery<'q, R> {
     arguments: Vec<Argument<'q>>,
 }
 
-/// A probe, whose arguments are bound next.
+/// Creates a query of a probe; its arguments are bound next.
 pub fn probe<'q, R>(probe: Probe<R>) -> ProbeQuery<'q, R> {
     ProbeQuery { probe, arguments: Vec::new() }
 }
@@ -116,7 +116,7 @@ impl<'q, R: DatabaseRow + Clone> ProbeQuery<'q, R> {
         query(self.probe.sql).bind_all(self.arguments).fetch_optional(on).await
     }
 
-    /// Runs the probe to test whether probes are answered. On SQLite an error of its connection is returned, except that of a lock, although
+    /// Runs the probe to test whether probes are answered. On SQLite an error of its connection, except a lock, is returned, even if
     /// another connection might answer.
     pub async fn check(self, on: &Pool) -> Result<(), Error> {
         if let Pool::Sqlite { readers, .. } = on {
@@ -129,7 +129,7 @@ impl<'q, R: DatabaseRow + Clone> ProbeQuery<'q, R> {
         self.fetch_optional(on).await.map(drop)
     }
 
-    /// Runs the probe on the calling thread, for `rows_max` rows at most; for all rows if they are kept.
+    /// Runs the probe on the calling thread, for at most `rows_max` rows; without a limit if the rows are cached.
     fn in_place(&self, readers: &SqliteReaders, rows_max: usize) -> Result<Result<Vec<R>, Error>, NotInPlace> {
         let Probe { sql, is_kept, .. } = self.probe;
         let rows_max = if is_kept { ROWS_MAX + 1 } else { rows_max };
@@ -154,7 +154,7 @@ impl<'q, R: DatabaseRow + Clone> ProbeQuery<'q, R> {
     }
 }
 
-/// Returns the first violation of the rule for probes. A sort of rows that are equal in the index is allowed.
+/// Returns the first violation of the rules for probes. A sort of rows that are equal in the index is permitted.
 #[doc(hidden)]
 pub fn not_a_probe(file: &SqliteFile, sql: &str, columns: &[&str]) -> Option<String> {
     let explain = |connection: &Connection| -> rusqlite::Result<Vec<String>> {

@@ -1,8 +1,8 @@
 //! Statements that are written once and run on either database.
 //!
-//! `query(SQL).bind(id).fetch_optional(&pool)` mirrors the functions of sqlx, but the driver is chosen when the statement runs, so code that
-//! uses it is compiled once. A [`Target`] says where it runs: `&Pool` reads, [`Pool::writer`] commits one statement by itself, and
-//! `&mut Tx` is a transaction.
+//! `query(SQL).bind(id).fetch_optional(&pool)` mirrors the functions of sqlx, but the driver is chosen when the statement runs, so generic
+//! callers are compiled once. A [`Target`] determines where it runs: `&Pool` reads, [`Pool::writer`] commits a single statement, and `&mut
+//! Tx` is a transaction.
 
 use std::any::Any;
 use std::fmt::Write;
@@ -19,21 +19,21 @@ use super::sqlite::readers::SqliteReaders;
 use super::sqlite::writer::{Undo, Writer};
 use super::{Pool, Tx};
 
-/// The number of rows that a statement changed, and the decoder with those that it returned.
+/// The number of changed rows, and the decoder with the returned rows.
 type Outcome = Result<(u64, Box<dyn Decoder>), Error>;
 
 /// Where a statement runs.
 #[derive(Debug)]
 pub enum Target<'t> {
-    /// SQLite, on a connection that cannot write.
+    /// SQLite, on a read-only connection.
     SqliteReader(&'t SqliteReaders),
-    /// SQLite, in a transaction of its own. Concurrent writes share commits ([`super::Writer`]).
+    /// SQLite, in a separate transaction. Concurrent writes share commits ([`super::Writer`]).
     SqliteWriter(&'t Writer),
     /// SQLite, in the transaction of the caller.
     SqliteTransaction(&'t mut SqliteConnection),
-    /// PostgreSQL, on a connection that may be unable to write.
+    /// PostgreSQL, on a connection that may be read-only.
     PostgresReader(&'t PostgresPool),
-    /// PostgreSQL, in a transaction of its own.
+    /// PostgreSQL, in a separate transaction.
     PostgresWriter(&'t PostgresPool),
     /// PostgreSQL, on a connection of the caller.
     PostgresConnection(&'t mut PostgresConnection),
@@ -76,7 +76,7 @@ impl<'t> From<&'t mut Tx<'_>> for Target<'t> {
 }
 
 impl Pool {
-    /// Runs one statement that writes. Its outcome is returned after the commit.
+    /// Runs one statement that writes. The result is returned after the commit.
     pub fn writer(&self) -> Target<'_> {
         match self {
             Self::Sqlite { writer, .. } => Target::SqliteWriter(writer),
@@ -85,7 +85,7 @@ impl Pool {
     }
 }
 
-/// A statement with its arguments. The connection keeps it prepared.
+/// A statement with its arguments. The connection caches the prepared statement.
 #[derive(Debug)]
 #[must_use]
 pub struct Query<'q> {
@@ -93,12 +93,12 @@ pub struct Query<'q> {
     arguments: Vec<Argument<'q>>,
 }
 
-/// A statement that returns rows of several columns, or none.
+/// Creates a statement that returns rows of several columns, or no rows.
 pub fn query<'q>(sql: impl SqlSafeStr) -> Query<'q> {
     Query { sql: sql.into_sql_str(), arguments: Vec::new() }
 }
 
-/// A statement whose first column is wanted.
+/// Creates a statement that returns its first column.
 pub fn scalar<'q>(sql: impl SqlSafeStr) -> ScalarQuery<'q> {
     ScalarQuery(query(sql))
 }
@@ -110,12 +110,12 @@ impl<'q> Query<'q> {
         self
     }
 
-    /// Binds all arguments, in their order.
+    /// Binds all arguments, in order.
     pub(super) fn bind_all(self, arguments: Vec<Argument<'q>>) -> Self {
         Self { arguments, ..self }
     }
 
-    /// Runs the statement to its end and returns the number of rows that it inserted, updated or deleted.
+    /// Runs the statement to its end and returns the number of inserted, updated or deleted rows.
     pub fn execute<'f>(self, on: impl Into<Target<'f>>) -> BoxFuture<'f, Result<u64, Error>>
     where
         'q: 'f,
@@ -142,12 +142,12 @@ impl<'q> Query<'q> {
     async fn rows<R: DatabaseRow>(self, on: Target<'_>, wanted: Wanted) -> Result<Vec<R>, Error> {
         let (_, rows) = self.run(on, wanted, Box::new(Decoded::<R>::default())).await?;
         let rows: Box<dyn Any> = rows;
-        // It is the decoder that was passed.
+        // The decoder has the type that was passed.
         rows.downcast::<Decoded<R>>().map_err(|_| Error::WorkerCrashed)?.0
     }
 
-    /// Runs the statement and returns the number of rows that it changed, and the decoder. What waits for a database is compiled once, and not
-    /// for each type of rows.
+    /// Runs the statement; returns the number of changed rows, and the decoder. Not generic over the row type, so that it is compiled
+    /// once.
     fn run<'f>(self, on: Target<'f>, wanted: Wanted, mut rows: Box<dyn Decoder>) -> BoxFuture<'f, Outcome>
     where
         'q: 'f,
@@ -173,7 +173,7 @@ impl<'q> Query<'q> {
 
     async fn read(self, readers: &SqliteReaders, wanted: Wanted, rows: Box<dyn Decoder>) -> Outcome {
         let arguments = self.arguments.into_iter().map(Argument::into_owned).collect();
-        // A connection that cannot write changes no rows.
+        // A read-only connection changes no rows.
         readers.run(self.sql, arguments, wanted.rows_max(), rows).await.map(|rows| (0, rows))
     }
 
@@ -223,23 +223,23 @@ impl Wanted {
     }
 }
 
-/// Statements without parameters, separated by semicolons. They are not kept prepared.
+/// Statements without parameters, separated by semicolons. They are not cached as prepared statements.
 #[derive(Debug)]
 #[must_use]
 pub struct Script(SqlStr);
 
-/// Statements without parameters, separated by semicolons.
+/// Creates a script of statements without parameters, separated by semicolons.
 pub fn script(sql: impl SqlSafeStr) -> Script {
     Script(sql.into_sql_str())
 }
 
 impl Script {
-    /// Runs all statements and returns the number of rows that they inserted, updated or deleted.
+    /// Runs all statements and returns the number of inserted, updated or deleted rows.
     pub async fn execute(self, on: impl Into<Target<'_>>) -> Result<u64, Error> {
         let Self(sql) = self;
         let script = sqlx::raw_sql(sql.clone());
         match on.into() {
-            // A connection that cannot write changes no rows.
+            // A read-only connection changes no rows.
             Target::SqliteReader(readers) => {
                 readers.visit(move |connection| connection.execute_batch(sql.as_str())).await.map(|()| 0)
             }
@@ -261,7 +261,7 @@ async fn on_postgres(script: RawSql, connection: &mut PostgresConnection) -> Res
     Ok(watch.over(script.execute(connection)).await?.rows_affected())
 }
 
-/// Runs one statement in the next group of the writer and returns its outcome after the commit.
+/// Runs one statement in the next group of the writer and returns its result after the commit.
 async fn on_writer<T>(
     writer: &Writer,
     run: impl FnOnce(&mut SqliteConnection) -> Result<T, Error>,
@@ -271,7 +271,7 @@ async fn on_writer<T>(
     turn.settle(outcome, |_| true).await
 }
 
-/// A [`Query`] whose rows are the values of their first column.
+/// A [`Query`] that returns the values of the first column.
 #[derive(Debug)]
 #[must_use]
 pub struct ScalarQuery<'q>(Query<'q>);
@@ -307,7 +307,7 @@ impl<'q> ScalarQuery<'q> {
     }
 }
 
-/// Builds a statement of many rows.
+/// Builds a statement for many rows.
 #[derive(Debug)]
 pub struct QueryBuilder<'q> {
     sql: String,
@@ -322,7 +322,7 @@ pub struct Values<'b, 'q> {
 }
 
 impl<'q> QueryBuilder<'q> {
-    /// Begins a statement with `sql`.
+    /// Starts a statement with `sql`.
     pub fn new(sql: &'static str) -> Self {
         Self { sql: sql.to_owned(), arguments: Vec::new() }
     }
@@ -333,7 +333,7 @@ impl<'q> QueryBuilder<'q> {
         self
     }
 
-    /// Appends the place of an argument.
+    /// Appends the placeholder of an argument.
     pub fn push_bind(&mut self, argument: impl Into<Argument<'q>>) -> &mut Self {
         self.arguments.push(argument.into());
         // Writing to a string cannot fail.

@@ -1,10 +1,10 @@
-//! What PostgreSQL says of its standbys, durability, connections and transactions, for an operator.
+//! PostgreSQL's status of standbys, durability, connections and transactions, for an operator.
 
 use super::handle::Pool;
 use super::query;
 use crate::error::{Context, StoreError};
 
-/// The state of a PostgreSQL server. Values that a role may not see are missing.
+/// The state of a PostgreSQL server. Values that the role may not read are missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerStatus {
     /// `synchronous_standby_names`; empty if commits wait for no standby.
@@ -15,13 +15,13 @@ pub struct ServerStatus {
     pub synchronous_commit: String,
     /// `full_page_writes`
     pub full_page_writes: String,
-    /// Connections that a role without privileges can open.
+    /// Maximum number of connections for roles without privileges.
     pub connections_max: i64,
-    /// Connections that are open.
+    /// Number of open connections.
     pub connections_open: i64,
     /// Age in seconds of the oldest open transaction of another session.
     pub transaction_seconds: Option<i64>,
-    /// The standbys that are connected.
+    /// The connected standbys.
     pub standbys: Vec<Standby>,
 }
 
@@ -32,12 +32,12 @@ pub struct Standby {
     pub name: String,
     /// `sync_state`: `async`, `potential`, `sync`, `quorum`; empty if the role may not see it.
     pub sync_state: String,
-    /// Bytes of the write-ahead log that it has not received.
+    /// Bytes of the write-ahead log that the standby has not received.
     pub bytes_behind: Option<i64>,
 }
 
 impl Pool {
-    /// Asks PostgreSQL; `None` for SQLite.
+    /// Reads the state of a PostgreSQL server; `None` for SQLite.
     pub async fn server_status(&self) -> Result<Option<ServerStatus>, StoreError> {
         const ASK: &str = "read the status of the database server";
         type Row = (String, String, String, String, i64, i64, Option<i64>);

@@ -10,7 +10,7 @@ use sqlx::postgres::{PgRow, Postgres};
 use sqlx::{Decode, Error, Type};
 use uuid::Uuid;
 
-/// A row that is decoded from both databases. [`row!`](crate::row!) declares one; a tuple of columns is one too.
+/// A row that can be decoded from both databases. [`row!`](crate::row!) declares one; a tuple of columns is one too.
 pub trait DatabaseRow: Send + Sized + 'static {
     /// The columns, in order. A tuple has no names.
     const COLUMNS: &'static [&'static str];
@@ -19,8 +19,8 @@ pub trait DatabaseRow: Send + Sized + 'static {
     fn read(columns: &mut Columns<'_>) -> Result<Self, Error>;
 }
 
-/// Declares a struct with a field for each column. Columns are found by name, in any order: `id: i64` is the column `id`,
-/// `self_hash as "self": Vec<u8>` the column `self`. A field may be another row, with columns of the same statement.
+/// Declares a struct with a field for each column. Columns are matched by name, in any order: `id: i64` is the column `id`, `self_hash as
+/// "self": Vec<u8>` the column `self`. A field may be another row, with columns of the same statement.
 #[macro_export]
 macro_rules! row {
     (@column $member:ident) => { stringify!($member) };
@@ -51,7 +51,7 @@ macro_rules! row {
 #[derive(Debug)]
 pub struct Columns<'r> {
     row: DriverRow<'r>,
-    /// The place of the next column if columns are read in order: SQLite finds a column by comparing names.
+    /// Index of the next column, if columns are read in order: SQLite finds a column by comparing names.
     next: usize,
 }
 
@@ -135,7 +135,7 @@ impl<C: Column> Column for Option<C> {
     }
 }
 
-/// The message names no value, which may be personal data.
+/// The message contains no value, which may be personal data.
 macro_rules! columns {
     ($($type:ty: $value:pat => $decoded:expr;)*) => { $(
         impl Column for $type {
@@ -184,8 +184,7 @@ tuples! {
     A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8;
 }
 
-/// Decodes rows while their statement runs. It is a trait object, so that the code that runs a statement is compiled once and not for each type
-/// of rows.
+/// Decodes rows while their statement runs. A trait object, so that the code that runs a statement is compiled once.
 pub(super) trait Decoder: Any + Send {
     fn take(&mut self, columns: &mut Columns<'_>);
 }
@@ -210,7 +209,7 @@ impl<R: DatabaseRow> Decoder for Decoded<R> {
     }
 }
 
-/// Rows of a statement of which only the number of changes is wanted.
+/// Discards rows if only the number of changes is needed.
 pub(super) struct Ignored;
 
 impl Decoder for Ignored {

@@ -1,9 +1,10 @@
-//! Bringing the tables up to date, and refusing those that this program does not understand.
+//! Migrates the tables, and rejects tables that this program does not support.
 //!
-//! A server of the version before may have to start on tables that a newer one has migrated, as in a rolling upgrade that is under way or
-//! undone. Only the author of a migration knows whether it may. So the name of a migration's file ends with `_for_servers_from_NNNN` if
-//! programs may use its tables that know migration NNNN and none of the later ones. The table of migrations has the names, written in the
-//! transaction of the migration, where older programs read them. A migration without that is for programs that know it.
+//! During a rolling upgrade, or after one is undone, a server of the previous version may start on tables that a newer one has migrated.
+//! Only the author of a migration knows whether this is safe. If it is, the name of the migration's file ends with
+//! `_for_servers_from_NNNN`: programs whose newest migration is NNNN or later may use its tables. The names are stored in the table of
+//! migrations, in the transaction of the migration, where older programs read them. Without such a name, only programs that contain the
+//! migration may use its tables.
 
 use sqlx::AssertSqlSafe;
 use sqlx::migrate::{MigrateError, Migration, Migrator};
@@ -14,10 +15,10 @@ use crate::error::{Context, StoreError};
 
 const ASK: &str = "read the schema of the database";
 
-/// The end of a migration's name, in front of the number. In the table a space is in place of each underscore.
+/// The end of a migration's name, before the number. In the table each underscore is replaced by a space.
 const FROM: &str = " for servers from ";
 
-/// A migration that the database has.
+/// An applied migration.
 struct Applied {
     version: i64,
     name: String,
@@ -25,15 +26,15 @@ struct Applied {
 }
 
 impl Applied {
-    /// The newest migration that a program must know to use the tables after this one.
+    /// The newest migration that a program must contain to use the tables after this one.
     fn servers_from(&self) -> i64 {
         self.name.rsplit_once(FROM).and_then(|(_, from)| from.parse().ok()).unwrap_or(self.version)
     }
 }
 
 impl Pool {
-    /// Applies the migrations that are missing; without any, it only reads. Two processes that start together do it once: on PostgreSQL an
-    /// advisory lock keeps the second waiting, on SQLite the write lock, under which all migrations are one transaction.
+    /// Applies missing migrations; only reads if there are none. Concurrent processes apply them once: on PostgreSQL an advisory lock
+    /// makes the second process wait, on SQLite the write lock of the single transaction that contains all migrations.
     pub async fn migrate(&self, sqlite: &Migrator, postgres: &Migrator) -> Result<(), StoreError> {
         let migrator = self.migrator_of(sqlite, postgres);
         let applied = self.applied().await?;
@@ -48,7 +49,7 @@ impl Pool {
         match self {
             Self::Sqlite { writer, .. } => super::sqlite::migration::migrate(writer, migrator).await,
             Self::Postgres(pool) => {
-                // A migration may take longer than any other statement, and waits for another process that migrates.
+                // A migration may take longer than any other statement, and may wait for another process that migrates.
                 let mut connection = pool.acquire_apart().await.context(ASK)?;
                 if let Some(schema) = pool.schema {
                     make_schema(&mut connection, schema).await?;
@@ -67,7 +68,7 @@ impl Pool {
         }
     }
 
-    /// Refuses tables that are older than this program, or newer and not for it.
+    /// Rejects tables that are older than this program, or newer and not compatible with it.
     pub async fn check_schema(&self, sqlite: &Migrator, postgres: &Migrator) -> Result<(), StoreError> {
         let migrator = self.migrator_of(sqlite, postgres);
         let applied = self.applied().await?;
@@ -80,12 +81,12 @@ impl Pool {
         Err(StoreError::SchemaTooOld { found: newest(&applied), known: known(migrator), missing: missing.join(", ") })
     }
 
-    /// The newest migration that this program knows.
+    /// The newest migration that this program contains.
     pub fn known_schema(&self, sqlite: &Migrator, postgres: &Migrator) -> i64 {
         known(self.migrator_of(sqlite, postgres))
     }
 
-    /// Whether no program has made its tables yet.
+    /// Whether the database has no tables of this program yet.
     pub async fn is_empty(&self) -> Result<bool, StoreError> {
         Ok(self.applied().await?.is_empty())
     }
@@ -94,7 +95,7 @@ impl Pool {
         if self.is_postgres() { postgres } else { sqlite }
     }
 
-    /// The migrations that were applied, in their order.
+    /// The applied migrations, in order.
     async fn applied(&self) -> Result<Vec<Applied>, StoreError> {
         const OF_SQLITE: &str = "SELECT COUNT(*) FROM sqlite_master WHERE name = '_sqlx_migrations'";
         const OF_POSTGRES: &str = "SELECT COUNT(*) FROM information_schema.tables
@@ -110,7 +111,7 @@ impl Pool {
     }
 }
 
-/// Refuses migrations that this program does not know, unless they are for it too.
+/// Rejects unknown migrations that are not compatible with this program.
 fn refuse_newer(applied: &[Applied], migrator: &Migrator) -> Result<(), StoreError> {
     let known = known(migrator);
     let newer: Vec<&Applied> = applied.iter().filter(|found| found.version > known).collect();

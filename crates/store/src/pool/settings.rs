@@ -1,59 +1,58 @@
-//! Knobs of the connections to a database.
+//! Settings of the connections to a database.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// `[database]`: which database, and the limits of the connections to it. Times are written as "10s", "5m".
+/// `[database]`: the database, and limits of its connections. Times are written as "10s", "5m".
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DatabaseSettings {
-    /// `postgres://…`; absent: SQLite in the data folder. May hold a password.
+    /// `postgres://…`; absent: SQLite in the data folder. May contain a password.
     pub url: Option<String>,
-    /// PostgreSQL: a streaming replica that answers activity, proofs and searches. May hold a password.
+    /// PostgreSQL: URL of a streaming replica that answers activity, proofs and searches. May contain a password.
     pub replica_url: Option<String>,
-    /// PostgreSQL: how old the newest commit may be that the replica lacks; beyond it, its reads run on the primary.
+    /// PostgreSQL: maximum lag of the replica; beyond it, reads run on the primary.
     #[serde(with = "humantime_serde")]
     pub replica_lag_max: Duration,
-    /// PostgreSQL: longest wait for a page, a proof or the state of an account from the replica; after it the primary is asked.
+    /// PostgreSQL: timeout of a read on the replica (a page, a proof or the state of an account); after it the read runs on the primary.
     #[serde(with = "humantime_serde")]
     pub replica_deadline: Duration,
-    /// PostgreSQL: most connections of this process to the database.
+    /// PostgreSQL: maximum number of connections of this process to the database.
     pub connections_max: u32,
-    /// SQLite: most connections that read, beside the one that writes; at most as many again answer short reads.
+    /// SQLite: maximum number of connections for long reads. At most as many are opened for short reads, and one for writes.
     pub readers_max: u32,
-    /// PostgreSQL: announce changes to other nodes (`NOTIFY`) and listen for theirs on one of the connections. Without it they are read once a
-    /// second.
+    /// PostgreSQL: announce changes to other nodes (`NOTIFY`), and listen on one connection. Without it, changes are read once a second.
     pub notify: bool,
-    /// Longest wait for a free connection.
+    /// Timeout of waiting for a free connection.
     #[serde(with = "humantime_serde")]
     pub acquire_timeout: Duration,
-    /// PostgreSQL: longest time for opening a connection.
+    /// PostgreSQL: timeout of opening a connection.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// PostgreSQL: time without an answer to a statement after which the server is examined over another connection.
+    /// PostgreSQL: time without a response to a statement after which the server is examined over another connection.
     #[serde(with = "humantime_serde")]
     pub silent_after: Duration,
-    /// SQLite: longest wait for another process that writes.
+    /// SQLite: timeout of waiting for another process that writes.
     #[serde(with = "humantime_serde")]
     pub busy_timeout: Duration,
-    /// PostgreSQL: longest run of one statement.
+    /// PostgreSQL: timeout of one statement.
     #[serde(with = "humantime_serde")]
     pub statement_timeout: Duration,
-    /// PostgreSQL: longest wait of a statement for a lock.
+    /// PostgreSQL: timeout of waiting for a lock.
     #[serde(with = "humantime_serde")]
     pub lock_timeout: Duration,
-    /// PostgreSQL: after this, the server ends a transaction in which nothing happens, so that a frozen process keeps no lock.
+    /// PostgreSQL: timeout after which the server ends an idle transaction, so that a frozen process holds no locks.
     #[serde(with = "humantime_serde")]
     pub idle_in_transaction_timeout: Duration,
-    /// SQLite: bytes of the write-ahead log after which it is copied into the file, between two groups of writes.
+    /// SQLite: size of the write-ahead log in bytes at which it is copied into the file, between two groups of writes.
     pub wal_bytes: u64,
-    /// SQLite: size of a page of a file that is created, in bytes. No setting of an operator: the file of the log has larger ones.
+    /// SQLite: page size of new files in bytes. Not configurable: the file of the log has larger pages.
     #[serde(skip, default = "page_bytes")]
     pub page_bytes: u32,
-    /// SQLite: overwrite deleted content with zeros (`docs/decisions/0017-retention-and-erasure.md`). No setting of an operator: the log switches it off,
-    /// because it deletes only copied rows.
+    /// SQLite: overwrite deleted content with zeros (`docs/decisions/0017-retention-and-erasure.md`). Not configurable: the log disables
+    /// it, because it deletes only copied rows.
     #[serde(skip, default = "overwrites")]
     pub overwrites_deleted: bool,
 }
@@ -86,7 +85,7 @@ impl Default for DatabaseSettings {
             statement_timeout: Duration::from_secs(30),
             lock_timeout: Duration::from_secs(1),
             idle_in_transaction_timeout: Duration::from_secs(5),
-            // Keys are random, so most writes touch pages that the log has already; the rarer it is copied, the fewer are written twice.
+            // Keys are random, so most writes touch pages that the log already contains; rarer copies write fewer pages twice.
             wal_bytes: 32 * 1024 * 1024,
             page_bytes: page_bytes(),
             overwrites_deleted: overwrites(),
@@ -94,7 +93,7 @@ impl Default for DatabaseSettings {
     }
 }
 
-/// The URL may hold a password.
+/// Hides the URL, which may contain a password.
 impl fmt::Debug for DatabaseSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { url, replica_url, connections_max, readers_max, acquire_timeout, busy_timeout, .. } = self;
@@ -125,7 +124,7 @@ mod tests {
     fn a_password_in_the_url_is_not_shown() {
         let url = Some("postgres://user:hunter2@localhost/attache".to_owned());
         let replica_url = url.clone();
-        let shown = format!("{:?}", DatabaseSettings { url, replica_url, ..DatabaseSettings::default() });
-        assert!(!shown.contains("hunter2"), "{shown}");
+        let text = format!("{:?}", DatabaseSettings { url, replica_url, ..DatabaseSettings::default() });
+        assert!(!text.contains("hunter2"), "{text}");
     }
 }

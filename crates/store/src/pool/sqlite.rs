@@ -21,10 +21,10 @@ use super::query::{Target, scalar};
 use super::{DatabaseSettings, Pool};
 use crate::error::{Context, StoreError};
 
-/// Run before the writer is closed. The limit is the number of rows that `PRAGMA optimize` reads per index: enough for the planner, and closing stays quick.
+/// Executed before the writer is closed. The limit is the number of rows per index that `PRAGMA optimize` reads: fast, and enough to plan.
 const LAST_WORDS: &str = "PRAGMA analysis_limit = 400; PRAGMA optimize";
 
-/// Opens the file for writing; makes it if it is not there.
+/// Opens the file for writing; creates it if it is absent.
 pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, StoreError> {
     make_file(path)?;
     let file = SqliteFile::new(settings, path, false);
@@ -36,7 +36,7 @@ pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, Stor
     Ok(Pool::Sqlite { writer, readers, file })
 }
 
-/// A file without writers. It is opened as one that cannot change, so that no log is made beside it.
+/// Opens a file without writers as immutable, so that no write-ahead log is created next to it.
 pub async fn open_copy(path: &Path) -> Result<Pool, StoreError> {
     let settings = DatabaseSettings::default();
     let file = SqliteFile::new(&settings, path, true);
@@ -44,7 +44,7 @@ pub async fn open_copy(path: &Path) -> Result<Pool, StoreError> {
     Ok(Pool::Sqlite { writer: start(&settings, &file)?, readers, file })
 }
 
-/// Opens the first connection that reads.
+/// Opens the first reading connection.
 async fn readers_of(
     settings: &DatabaseSettings,
     file: &SqliteFile,
@@ -62,7 +62,7 @@ fn start(settings: &DatabaseSettings, file: &SqliteFile) -> Result<Writer, Store
     Writer::start(file.clone(), settings.acquire_timeout).map_err(cannot)
 }
 
-/// Commits a page: `PRAGMA user_version` writes the header of the file even if the number stays the same, and needs no table.
+/// Commits a page: `PRAGMA user_version` writes the header of the file even if the number is unchanged, and needs no table.
 pub async fn probe_write(writer: &Writer) -> Result<(), sqlx::Error> {
     let mut turn = writer.begin(Undo::Whole).await?;
     let probe = |connection: &rusqlite::Connection| {
@@ -73,8 +73,8 @@ pub async fn probe_write(writer: &Writer) -> Result<(), sqlx::Error> {
     turn.settle(written, |()| true).await
 }
 
-/// Copies the whole write-ahead log into the file and truncates it, so that it has no freed text. `false` if a reader or another copy
-/// prevents that now.
+/// Copies the whole write-ahead log into the file and truncates it, which removes freed text. `false` if a reader or another copy prevents
+/// it.
 pub async fn truncate_log(writer: &Writer) -> Result<bool, sqlx::Error> {
     let mut turn = writer.alone().await?;
     let truncate = |connection: &rusqlite::Connection| {
@@ -84,10 +84,10 @@ pub async fn truncate_log(writer: &Writer) -> Result<bool, sqlx::Error> {
     Ok(is_busy == 0)
 }
 
-/// `VACUUM INTO`: one read of all that is committed. The copy contains everything, keys included, so only its owner may read
-/// it; it is on the disk when this returns. It runs on a connection of its own and blocks no writes.
+/// `VACUUM INTO`: one read of all committed rows. The copy contains everything, including keys, so only its owner may read it; it is synced
+/// to disk when this returns. It runs on a separate connection and blocks no writes.
 pub async fn copy_to(original: &SqliteFile, path: &Path) -> Result<(), StoreError> {
-    // It writes into an empty file too, which has the rights that it is to have.
+    // `VACUUM INTO` accepts an existing empty file, which has the restricted permissions.
     make_file(path)?;
     let copied = {
         let (original, path) = (original.clone(), path.to_string_lossy().into_owned());
@@ -112,7 +112,7 @@ pub async fn describe(writer: &Writer) -> Result<Vec<String>, StoreError> {
     Ok(vec![asked(writer, SQL).await.context("describe the database")?])
 }
 
-/// Reads one text value on the writer's connection, outside of any transaction.
+/// Reads one text value on the writer's connection, outside a transaction.
 async fn asked(writer: &Writer, sql: &'static str) -> Result<String, sqlx::Error> {
     let mut turn = writer.alone().await?;
     scalar(sql).fetch_one(turn.connection()?).await
@@ -123,7 +123,7 @@ pub async fn close(writer: &Writer) {
     writer.close(LAST_WORDS).await;
 }
 
-/// What `PRAGMA integrity_check` and `foreign_key_check` find.
+/// Faults reported by `PRAGMA integrity_check` and `foreign_key_check`.
 pub async fn faults(readers: &SqliteReaders) -> Result<Vec<String>, StoreError> {
     const ASK: &str = "check the database";
     let lines: Vec<String> =
@@ -136,8 +136,8 @@ pub async fn faults(readers: &SqliteReaders) -> Result<Vec<String>, StoreError> 
     Ok(lines.into_iter().filter(|line| line != "ok").chain(strays).collect())
 }
 
-/// Makes folder and file if they are not there. The file holds keys of the server, so only its owner may read it; SQLite
-/// gives the files that it makes beside it the same rights.
+/// Creates folder and file if they are absent. The file contains keys of the server, so only its owner may read it; SQLite creates its
+/// other files with the same permissions.
 fn make_file(path: &Path) -> Result<(), StoreError> {
     let cannot = |what: String| move |source: std::io::Error| StoreError::Open { what, source: source.into() };
     if let Some(folder) = path.parent() {
@@ -150,8 +150,7 @@ fn make_file(path: &Path) -> Result<(), StoreError> {
     file.open(path).map(drop).map_err(cannot(path.display().to_string()))
 }
 
-/// Makes a folder that only its owner may list, if it is not there; folders above it get the usual rights. The rights of a folder that
-/// exists are its owner's decision and stay.
+/// Creates a folder that only its owner may list, if it is absent; parents get the usual permissions. Existing permissions are not changed.
 fn make_private_folder(folder: &Path) -> std::io::Result<()> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
         return Ok(());
@@ -160,25 +159,25 @@ fn make_private_folder(folder: &Path) -> std::io::Result<()> {
         fs::create_dir_all(above)?;
     }
     let mut private = fs::DirBuilder::new();
-    // Another process may make it at the same moment.
+    // Another process may create it at the same time.
     private.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
     private.create(folder)
 }
 
-/// Renames a file that is closed, and the files left beside it: `statistics.db` to `statistics-20260101T000000Z.db`.
+/// Renames a closed file and the files next to it: `statistics.db` to `statistics-20260101T000000Z.db`.
 pub fn set_file_aside(path: &Path, mark: &str) -> Result<String, StoreError> {
     let cannot = |source: std::io::Error| StoreError::Open { what: path.display().to_string(), source: source.into() };
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let aside = path.with_file_name(format!("{stem}-{mark}.db"));
-    let beside = |path: &Path, suffix: &str| {
+    let with_suffix = |path: &Path, suffix: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
         PathBuf::from(name)
     };
     for suffix in ["-wal", "-shm", ""] {
-        match fs::rename(beside(path, suffix), beside(&aside, suffix)) {
+        match fs::rename(with_suffix(path, suffix), with_suffix(&aside, suffix)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(cannot(error)),
             _ => {}
         }
@@ -189,7 +188,7 @@ pub fn set_file_aside(path: &Path, mark: &str) -> Result<String, StoreError> {
     Ok(aside.display().to_string())
 }
 
-/// Reads the effective settings of the connection: a network disk or a read-only file may refuse the log without an error.
+/// Checks the effective settings of the connection: a network file system or a read-only file may ignore WAL mode without an error.
 async fn check_durable(writer: &Writer) -> Result<(), StoreError> {
     const NEEDED: [(&str, &str, &[&str], &str); 3] = [
         ("journal_mode", "SELECT journal_mode FROM pragma_journal_mode", &["wal"], "wal"),
@@ -197,9 +196,9 @@ async fn check_durable(writer: &Writer) -> Result<(), StoreError> {
         ("foreign_keys", "SELECT CAST(foreign_keys AS TEXT) FROM pragma_foreign_keys", &["1"], "1 (ON)"),
     ];
     for (setting, sql, good, needed) in NEEDED {
-        let found = asked(writer, sql).await.context("read the settings of the database")?;
-        if !good.contains(&found.as_str()) {
-            return Err(StoreError::Unsafe { setting, found, needed });
+        let value = asked(writer, sql).await.context("read the settings of the database")?;
+        if !good.contains(&value.as_str()) {
+            return Err(StoreError::Unsafe { setting, found: value, needed });
         }
     }
     Ok(())

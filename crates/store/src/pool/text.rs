@@ -1,7 +1,7 @@
 //! Statements that share a part of their text.
 
-/// Joins constants and literals into one constant text: `joined!(SELECT_ENTRY, " WHERE id = $1")`. Unlike `concat!`, it takes constants, so a
-/// shared part has a name and a doc comment. It is a macro because the length of an array in a function cannot depend on an argument.
+/// Joins constants and literals into one constant text: `joined!(SELECT_ENTRY, " WHERE id = $1")`. Unlike `concat!`, it accepts constants,
+/// so a shared part has a name and a doc comment. It is a macro because the length of an array in a function cannot depend on an argument.
 #[macro_export]
 macro_rules! joined {
     ($($part:expr),+ $(,)?) => {{

@@ -9,23 +9,23 @@ use super::sqlite::connection::SqliteConnection;
 use super::sqlite::writer::{Undo, WriteGuard};
 use async_recursion::async_recursion as boxed;
 
-/// The connection of a transaction that the caller of a function began, and ends.
+/// The connection of a transaction that the caller of a function starts and ends.
 #[derive(Debug)]
 pub enum Tx<'t> {
-    /// The one connection that writes to an SQLite file.
+    /// The writing connection of an SQLite file.
     Sqlite(&'t mut SqliteConnection),
     /// A connection to PostgreSQL.
     Postgres(&'t mut PostgresConnection),
 }
 
 impl Tx<'_> {
-    /// Whether the database is PostgreSQL, for the statements that differ.
+    /// Whether the database is PostgreSQL, for statements that differ.
     pub fn is_postgres(&self) -> bool {
         matches!(self, Self::Postgres(_))
     }
 }
 
-/// A transaction that has begun. [`Self::settle`] ends it; dropping it rolls it back. [`in_transaction!`](crate::in_transaction) does both.
+/// An open transaction. [`Self::settle`] ends it; dropping it rolls it back. [`in_transaction!`](crate::in_transaction) does both.
 #[derive(Debug)]
 pub enum Transaction {
     /// A turn of the writer.
@@ -35,7 +35,7 @@ pub enum Transaction {
 }
 
 impl Pool {
-    /// Begins a transaction. SQLite takes its write lock (`BEGIN IMMEDIATE`).
+    /// Starts a transaction. SQLite takes its write lock (`BEGIN IMMEDIATE`).
     #[boxed]
     pub async fn begin(&self) -> Result<Transaction, Error> {
         match self {
@@ -56,8 +56,8 @@ impl Transaction {
         }
     }
 
-    /// Commits an outcome that is `Ok` and satisfies `good`, and rolls every other back. Returns the outcome after the commit, or the error of
-    /// the commit.
+    /// Commits if `outcome` is `Ok` and satisfies `good`, and otherwise rolls back. Returns the result after the commit, or the commit's
+    /// error.
     pub async fn settle<T>(self, outcome: Result<T, Error>, good: impl FnOnce(&T) -> bool) -> Result<T, Error> {
         match self {
             Self::Sqlite(turn) => (*turn).settle(outcome, good).await,
@@ -70,15 +70,14 @@ impl Transaction {
 /// `in_transaction!(&self.pool, |tx| { query(SQL).execute(&mut *tx).await?; Ok(value) }).await`.
 ///
 /// The body is a block that may use `?` on the driver's errors, `.await` and `return`; it returns `Result<T, sqlx::Error>`, and so does the
-/// future that the macro creates. `tx` is a `&mut Tx`. `Err` rolls back. A refusal is no error: with `commit if |value| …` at the end, a value
-/// that does not satisfy the condition is returned, but nothing is written.
+/// future that the macro creates. `tx` is a `&mut Tx`. `Err` rolls back. A refusal is not an error: with `commit if |value| …` at the end,
+/// a value that does not satisfy the condition is returned, but the transaction is rolled back.
 ///
-/// On SQLite the transaction has the write lock from its beginning, so the rows that the body reads do not change until it commits. Bodies run
+/// On SQLite the transaction takes the write lock at its start, so the rows that the body reads do not change until it commits. Bodies run
 /// one after the other and share commits; the future is ready after the commit ([`pool::Writer`](crate::pool::Writer)). On PostgreSQL each
 /// statement reads the rows committed before it: change a row first, which locks it, then read.
 ///
-/// It is a macro because a function could not take the body: the compiler cannot require that the future of an async closure that borrows its
-/// argument is `Send`.
+/// It is a macro because the compiler cannot require that the future of an async closure that borrows its argument is `Send`.
 #[macro_export]
 macro_rules! in_transaction {
     ($pool:expr, |$tx:ident| $body:expr) => {

@@ -19,11 +19,11 @@ on_each_database! {
         assert_eq!(again.id, ada.id);
         let account = again.account.clone().unwrap();
         assert_eq!(store.person_sign_in(&email("ada@example.com"), true, at(2), &world.rng).await.unwrap(), again);
-        let found = store.account_by_id(&account).await.unwrap().unwrap();
-        assert_eq!((found.plan, found.balance_cents, found.created_at), (Plan::Free, 0, at(1)));
-        assert_eq!(found.owner, Some((ada.id, ada.email.clone())));
+        let stored = store.account_by_id(&account).await.unwrap().unwrap();
+        assert_eq!((stored.plan, stored.balance_cents, stored.created_at), (Plan::Free, 0, at(1)));
+        assert_eq!(stored.owner, Some((ada.id, ada.email.clone())));
         assert_eq!(store.persons(10).await.unwrap(), [again]);
-        assert_eq!(store.accounts(None, 10).await.unwrap(), [(found, None)]);
+        assert_eq!(store.accounts(None, 10).await.unwrap(), [(stored, None)]);
     }
 
     async fn people_who_sign_in_at_once_with_one_address_are_one(world: &World) {
@@ -46,8 +46,8 @@ on_each_database! {
         let (cuid, ada) = (world.cuid(), email("ada@example.com"));
         let made = store.account_provision(Some(&cuid), None, Some("Lab"), now(), &world.rng).await.unwrap();
         let Provision::Created(account) = made else { panic!("{made:?}") };
-        let found = store.account_by_id(&account).await.unwrap().unwrap();
-        assert_eq!((found.name.as_deref(), found.owner), (Some("Lab"), None));
+        let stored = store.account_by_id(&account).await.unwrap().unwrap();
+        assert_eq!((stored.name.as_deref(), stored.owner), (Some("Lab"), None));
         assert_eq!(store.identity(&cuid).await.unwrap().unwrap().account, Some(account.clone()));
         assert_eq!(store.identities_of_account(&account).await.unwrap(), std::slice::from_ref(&cuid));
 
@@ -106,14 +106,14 @@ on_each_database! {
             assert_eq!(store.consent_set(one, rule, None, now(), &world.rng).await.unwrap(), []);
         }
         assert_eq!(store.consent_rules(&cuid).await.unwrap(), [off, full.clone()]);
-        // An agent speaks for the person: its level takes the place of theirs.
+        // An agent acts for the person: its level replaces the person's.
         let agents = rule(ConsentLevel::MetadataOnly, Author::Agent);
         assert_eq!(store.consent_set(one, &agents, None, now(), &world.rng).await.unwrap(), one);
         let rules = [agents, full];
         assert_eq!(store.consent_rules(&cuid).await.unwrap(), rules);
-        let mut known = store.machine_by_secret(&secret).await.unwrap().unwrap().facts.consent;
-        known.sort_by_key(|rule| rule.level);
-        assert_eq!(known, rules);
+        let mut levels = store.machine_by_secret(&secret).await.unwrap().unwrap().facts.consent;
+        levels.sort_by_key(|rule| rule.level);
+        assert_eq!(levels, rules);
         assert_eq!(store.machines_by_secret(&[secret]).await.unwrap()[0].as_ref().unwrap().facts.consent.len(), 2);
         assert_eq!(store.machine_facts(machine).await.unwrap().unwrap().facts.consent.len(), 2);
     }

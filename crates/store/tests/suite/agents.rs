@@ -1,4 +1,4 @@
-//! Registrations and the attempts to claim them.
+//! Registrations of agents, and claim attempts.
 
 use chrono::TimeDelta;
 use domain::claim::{ATTEMPT_SECONDS, AttemptState, Claim, Registration, RegistrationType, WRONG_TRIES_MAX};
@@ -34,8 +34,8 @@ on_each_database! {
         let anonymous = world.new_registration();
         store.registration_create(&anonymous, None).await.unwrap();
         assert_eq!(store.registration_by_id(anonymous.id).await.unwrap(), Some((anonymous.clone(), None)));
-        let found = store.registration_by_claim_token(&anonymous.claim_token).await.unwrap();
-        assert_eq!(found, Some((anonymous, None)));
+        let registration = store.registration_by_claim_token(&anonymous.claim_token).await.unwrap();
+        assert_eq!(registration, Some((anonymous, None)));
 
         let hinted = Registration {
             registration_type: RegistrationType::ServiceAuth,
@@ -45,8 +45,8 @@ on_each_database! {
         };
         let first = domain::claim::Attempt { email: hinted.login_hint.clone(), ..world.new_attempt(hinted.id, now()) };
         store.registration_create(&hinted, Some(&first)).await.unwrap();
-        let found = store.registration_by_claim_token(&hinted.claim_token).await.unwrap();
-        assert_eq!(found, Some((hinted.clone(), Some(first.clone()))));
+        let registration = store.registration_by_claim_token(&hinted.claim_token).await.unwrap();
+        assert_eq!(registration, Some((hinted.clone(), Some(first.clone()))));
         assert_eq!(store.attempt_owner(&first.token).await.unwrap(), Some(hinted.id));
         assert_eq!(store.attempt_owner(&world.secret()).await.unwrap(), None);
         assert_eq!(store.registration_by_claim_token(&world.secret()).await.unwrap(), None);
@@ -279,7 +279,7 @@ on_each_database! {
         assert_eq!(store.token_by_hash(&token, at(5)).await.unwrap(), None);
         let changed = store.registrations_changed_since(at(5), 10).await.unwrap();
         assert_eq!(changed.len(), 3, "other processes read all of them again");
-        // An agent that was revoked while it confirmed does not.
+        // An agent that was revoked during the confirmation cannot confirm.
         assert_eq!(confirmed(second, at(6)).await, None);
         assert!(store.agents(None, 10).await.unwrap().iter().any(|agent| agent.registration.claim.is_none()));
     }

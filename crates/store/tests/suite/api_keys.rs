@@ -41,7 +41,7 @@ on_each_database! {
         assert!(store.api_key_revoke(first.id, Some(&ada), at(2)).await.unwrap());
         assert!(!store.api_key_revoke(first.id, None, at(3)).await.unwrap());
         assert_eq!(store.api_keys_of_account(&ada, 10).await.unwrap()[1].revoked_at, Some(at(2)));
-        // What has ended comes last, however new it is.
+        // Ended keys come last, regardless of age.
         assert!(store.api_key_revoke(second.id, None, at(3)).await.unwrap());
         let third = ApiKey { created_at: at(-1), ..key(world, &ada, "third") };
         assert_eq!(store.api_key_create(&third, &world.secret(), 10).await.unwrap(), KeyCreate::Created);
@@ -78,7 +78,7 @@ on_each_database! {
         assert_eq!(store.api_key_by_hash(&hash, now()).await.unwrap(), Some(key.clone()));
         assert_eq!(store.api_key_by_hash(&world.secret(), now()).await.unwrap(), None);
         assert_eq!(store.api_key_by_hash(&hash, at(60)).await.unwrap(), None);
-        // Its use is written once a while.
+        // Its use is stored at intervals.
         assert!(store.api_key_used(key.id, at(-60), now()).await.unwrap());
         assert!(!store.api_key_used(key.id, at(-1), at(59)).await.unwrap());
         assert!(store.api_key_used(key.id, at(5), at(65)).await.unwrap());
@@ -98,7 +98,7 @@ on_each_database! {
         }
         let made = making.join_all().await.into_iter().filter(|made| *made == KeyCreate::Created).count();
         assert_eq!(made, 5);
-        // Those that have ended do not count.
+        // Ended keys do not count.
         let later = ApiKey { created_at: at(60), expires_at: None, ..key(world, &ada, "later") };
         assert_eq!(world.store.api_key_create(&later, &world.secret(), 5).await.unwrap(), KeyCreate::Created);
     }

@@ -21,8 +21,8 @@ on_each_database! {
         assert_eq!(add(&"nobody".parse().unwrap(), 5, 4).await, BalanceAdd::NoAccount);
         assert_eq!(store.account_by_id(&ada).await.unwrap().unwrap().balance_cents, -250);
         let entries = store.balance_entries(&ada, 10).await.unwrap();
-        let seen: Vec<_> = entries.iter().map(|entry| (entry.cents, entry.created_at)).collect();
-        assert_eq!(seen, [(-750, at(1)), (500, at(0))]);
+        let values: Vec<_> = entries.iter().map(|entry| (entry.cents, entry.created_at)).collect();
+        assert_eq!(values, [(-750, at(1)), (500, at(0))]);
         assert!(entries.iter().all(|entry| entry.account == ada && entry.reason == "bought\u{fffd}"));
         assert_eq!(store.balance_entries(&ada, 1).await.unwrap(), entries[..1]);
     }

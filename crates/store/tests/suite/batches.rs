@@ -1,4 +1,4 @@
-//! Batches on their way into the knowledge API.
+//! Batches of the knowledge API.
 
 use std::collections::HashMap;
 
@@ -69,15 +69,15 @@ on_each_database! {
         assert_eq!(store.batch_item(id, 1).await.unwrap(), None);
         let outcome = failed(0);
         let other = failed(2);
-        // The rest is written whole, or not at all.
+        // The rest is written completely or not at all.
         assert!(!store.batch_finish(id, &[(0, 2, &outcome), (1, 3, &other)], &BatchEnd::Complete, at(1)).await.unwrap());
         assert_eq!(store.batch_by_id(id, None).await.unwrap().unwrap().journal.processed(), 1);
         assert!(store.batch_finish(id, &[(0, 2, &outcome), (2, 3, &other)], &BatchEnd::Complete, at(1)).await.unwrap());
         assert!(!store.batch_finish(id, &[], &BatchEnd::Failed("twice".into()), at(1)).await.unwrap());
         let read = store.batch_by_id(id, None).await.unwrap().unwrap();
-        let told: Vec<String> = (0..9).map_while(|seq| read.journal.message(seq)).map(|message| message.data()).collect();
-        assert_eq!(told.len(), 8);
-        assert!(told[1].contains(r#""index":1"#) && told[3].contains(r#""index":0"#) && told[7].contains("complete"));
+        let messages: Vec<String> = (0..9).map_while(|seq| read.journal.message(seq)).map(|message| message.data()).collect();
+        assert_eq!(messages.len(), 8);
+        assert!(messages[1].contains(r#""index":1"#) && messages[3].contains(r#""index":0"#) && messages[7].contains("complete"));
         assert_eq!(read.pending, []);
     }
 
@@ -157,19 +157,19 @@ on_each_database! {
             let new = NewBatch { id, kind: BatchKind::Batch, account, spaces: &spaces, key_spaces: None, items: &items(), key };
             (id, store.batch_create(&new, 1, at(seconds)).await.unwrap())
         };
-        // Of many at once, over two servers, one creates the batch.
+        // Of concurrent requests on two servers, one creates the batch.
         let second = world.second().await;
         let made = futures_util::future::join_all((0..6).map(|round| {
             create(if round % 2 == 0 { store } else { &second }, &ada, &body, 0)
         })).await;
         let (first, _) = *made.iter().find(|(_, made)| *made == BatchCreate::Created).unwrap();
-        let known = BatchAccess { id: first, is_running: true, spaces: spaces.to_vec() };
-        assert_eq!(made.iter().filter(|(_, made)| *made == BatchCreate::Known(known.clone())).count(), 5);
+        let existing = BatchAccess { id: first, is_running: true, spaces: spaces.to_vec() };
+        assert_eq!(made.iter().filter(|(_, made)| *made == BatchCreate::Known(existing.clone())).count(), 5);
         assert_eq!(create(store, &ada, &other, 30).await.1, BatchCreate::KeyReused);
         let (_, of_bob) = create(store, &bob, &other, 30).await;
         assert_eq!(of_bob, BatchCreate::Created, "a key belongs to its account");
         // A known batch needs no free place; a new one does.
-        assert_eq!(create(store, &ada, &body, 60).await.1, BatchCreate::Known(known));
+        assert_eq!(create(store, &ada, &body, 60).await.1, BatchCreate::Known(existing));
         assert_eq!(create(store, &ada, &body, 61).await.1, BatchCreate::TooMany);
         store.batch_finish(first, &[], &BatchEnd::Failed("x".into()), at(61)).await.unwrap();
         assert_eq!(create(store, &ada, &other, 61).await.1, BatchCreate::Created, "an expired key is free");
@@ -191,7 +191,7 @@ on_each_database! {
         assert_eq!(store.batch_item(id, 0).await.unwrap().unwrap(), lines[0]);
         assert_eq!(create(&body).await.1, BatchCreate::Known(BatchAccess { id, is_running: true, spaces: Vec::new() }));
         assert_eq!(create(&other).await.1, BatchCreate::TooMany);
-        // Batches have their own number, and lists are of them alone.
+        // Batches have a separate limit, and lists contain only batches.
         let batch = batch(world, &ada).await;
         assert_eq!(store.batches_of_account(&ada, 10).await.unwrap().iter().map(|listed| listed.id).collect::<Vec<_>>(), [batch]);
         assert!(store.batch_finish(id, &[(0, 1, &failed(0))], &BatchEnd::Complete, now()).await.unwrap());

@@ -1,4 +1,4 @@
-//! What senders sent on a day, counted by several processes.
+//! Usage of senders on a day, counted by several processes.
 
 use domain::usage::Day;
 use store::budget::Spent;

@@ -32,7 +32,7 @@ async fn a_change_is_announced_when_it_is_committed() {
     assert_eq!(next(&mut listener).await, Change::Registration(token));
     world.store.attempt_wrong_code(&attempt.token, 5, now()).await.unwrap();
     assert_eq!(next(&mut listener).await, Change::Registration(token));
-    // Nothing was counted, so nothing is announced: the next hint is that of the revocation.
+    // No try was counted, so no change is announced: the next hint is the revocation.
     assert_eq!(world.store.attempt_wrong_code(&world.secret(), 5, now()).await.unwrap(), None);
     assert!(world.store.registration_revoke(id, None, at(1)).await.unwrap());
     assert_eq!(next(&mut listener).await, Change::Others);

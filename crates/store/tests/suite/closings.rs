@@ -14,7 +14,7 @@ use crate::memories::{Draft, space};
 use crate::world::{World, at, email, now};
 use harness::on_each_database;
 
-/// More than the time in which requests that saw the account open end.
+/// Seconds after which requests that saw the account open have ended.
 const LATER: i64 = 660;
 
 on_each_database! {
@@ -29,8 +29,8 @@ on_each_database! {
         let home = space(world, &account).await;
         let draft = Draft { spaces: vec![home], ..Draft::new(world, &account, "key", &["some text"]) };
         draft.put(store, 10).await;
-        let theirs = space(world, &stranger).await;
-        assert!(store.space_share(theirs, &stranger, &account, Some(AccessType::Edit)).await.unwrap());
+        let foreign_space = space(world, &stranger).await;
+        assert!(store.space_share(foreign_space, &stranger, &account, Some(AccessType::Edit)).await.unwrap());
         for scope in [None, Some(machine)] {
             let rule = ConsentRule { machine: scope, lane: None, level: ConsentLevel::Off, set_by: Author::Person };
             store.consent_set(std::slice::from_ref(&cuid), &rule, None, now(), &world.rng).await.unwrap();
@@ -51,12 +51,12 @@ on_each_database! {
         assert_eq!(store.machine_by_secret(&secret).await.unwrap(), None);
         assert!(store.registration_by_id(agent).await.unwrap().unwrap().0.revoked_at.is_some());
         assert_eq!(store.account_by_email(&email("ada@example.com")).await.unwrap(), None);
-        // The address may sign up again, as a new account, which sees nothing of the old one.
+        // The e-mail address may sign up again, as a new account without access to the old one.
         let again = store.person_sign_in(&email("ada@example.com"), true, at(3), &world.rng).await.unwrap().account.unwrap();
         assert_ne!(again, account);
         assert_eq!(store.computers_ended(&again, 10).await.unwrap(), []);
 
-        // The reports of consent are forwarded first, and the grace is awaited.
+        // The reports of consent are forwarded first, and the grace period passes.
         let settings = PurgeSettings::default();
         assert_eq!(store.closed_accounts_empty(at(LATER), &settings).await.unwrap(), 0);
         assert_eq!(store.memories_of(&MemoryScope::Account(account.clone()), None, 10, 10).await.unwrap(), []);
@@ -75,7 +75,7 @@ on_each_database! {
         assert_eq!(store.computers_ended(&account, 10).await.unwrap(), []);
         let all = UsageWindow { first: Day::from(0), end: Day::from(100) };
         assert_eq!(store.usage_history(&[day.recorder], all, 10).await.unwrap(), []);
-        // The stranger keeps everything.
+        // Other accounts keep their data.
         assert!(store.machine_by_secret(&other_secret).await.unwrap().is_some());
         assert_eq!(store.computers_of_account(&stranger, 10).await.unwrap()[0].machine_uuid, other_machine);
         assert!(store.identity(&other_cuid).await.unwrap().is_some());

@@ -1,4 +1,4 @@
-//! Searches of spaces, and of common words: what they find, and that their work is bounded.
+//! Searches of spaces and of common words: their results, and their bounded work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::language::Language;
 use domain::words::{asked, counted};
 use store::Store;
+use store::chunk::common::CommonWordsLimits;
+use store::chunk::words::QueryStem;
+use store::chunk::{AccountStatistics, ChunkId, ChunkLimits};
 use store::memory::MemoryScope;
-use store::passage::common::CommonWordsLimits;
-use store::passage::words::QueryStem;
-use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
 
 use crate::memories::{Draft, space};
 use crate::world::World;
@@ -21,7 +21,7 @@ const MEMORIES_MAX: u32 = 10_000;
 /// From common to rare.
 const WORDS: [&str; 8] = ["heat", "wing", "slab", "zebra", "tower", "copper", "violin", "quartz"];
 
-/// A chunk as the reference sees it.
+/// A chunk in the reference implementation.
 #[derive(Debug)]
 struct Known {
     memory: MemoryId,
@@ -31,7 +31,7 @@ struct Known {
 
 /// An account with memories of random words in random spaces; some are changed, linked to another space or deleted later.
 struct Library {
-    shelf: AccountStatistics,
+    account_index: AccountStatistics,
     spaces: [SpaceId; 3],
     chunks: BTreeMap<ChunkId, Known>,
 }
@@ -72,18 +72,18 @@ impl Library {
                 _ => {}
             }
         }
-        let shelf = shelf(store, &ada).await;
+        let account_index = account_index(store, &ada).await;
         let everything: Vec<ChunkId> = (0..100_000).collect();
         let mut chunks = BTreeMap::new();
-        for passage in store.passages(&everything, &MemoryScope::Account(ada.clone()), None).await.unwrap() {
-            let memory = store.memory_by_id(passage.memory, &MemoryScope::Account(ada.clone())).await.unwrap().unwrap();
-            let stems = counted("", &passage.content, Language::English).stems.into_keys().collect();
-            chunks.insert(passage.chunk, Known { memory: passage.memory, stems, spaces: memory.spaces });
+        for chunk in store.chunks(&everything, &MemoryScope::Account(ada.clone()), None).await.unwrap() {
+            let memory = store.memory_by_id(chunk.memory, &MemoryScope::Account(ada.clone())).await.unwrap().unwrap();
+            let stems = counted("", &chunk.content, Language::English).stems.into_keys().collect();
+            chunks.insert(chunk.chunk, Known { memory: chunk.memory, stems, spaces: memory.spaces });
         }
-        Self { shelf, spaces, chunks }
+        Self { account_index, spaces, chunks }
     }
 
-    /// Chunks in any of the spaces, or anywhere, newest first.
+    /// Chunks in any of the spaces, or all chunks, newest first.
     fn within<'l>(&'l self, spaces: Option<&'l [SpaceId]>) -> impl Iterator<Item = (ChunkId, &'l Known)> {
         let is_in = move |known: &Known| spaces.is_none_or(|all| known.spaces.iter().any(|one| all.contains(one)));
         self.chunks.iter().rev().filter(move |(_, known)| is_in(known)).map(|(chunk, known)| (*chunk, known))
@@ -95,11 +95,11 @@ impl Library {
     }
 }
 
-async fn shelf(store: &Store, account: &UserAccountId) -> AccountStatistics {
-    store.shelves_in(&MemoryScope::Account(account.clone()), 1).await.unwrap()[0]
+async fn account_index(store: &Store, account: &UserAccountId) -> AccountStatistics {
+    store.account_indexes_in(&MemoryScope::Account(account.clone()), 1).await.unwrap()[0]
 }
 
-/// Stems of a query, the rarest word last in [`WORDS`] first.
+/// Stems of a query, rarest first: the order of [`WORDS`] reversed.
 fn stems(query: &str) -> Vec<QueryStem> {
     asked(query, 32).stems(Language::English).into_iter().map(|stem| QueryStem { stem, weight: 1.0 }).collect()
 }
@@ -120,16 +120,17 @@ async fn fill(world: &World, account: &UserAccountId, keys: std::ops::Range<usiz
 
 /// All rows of `space_chunks`.
 async fn places(world: &World) -> Vec<String> {
-    const SQLITE: &str = "SELECT hex(space_id) || shelf || '/' || chunk_id FROM space_chunks ORDER BY 1";
-    const POSTGRES: &str = "SELECT CAST(space_id AS TEXT) || shelf || '/' || chunk_id FROM space_chunks ORDER BY 1";
+    const SQLITE: &str = "SELECT hex(space_id) || account_index || '/' || chunk_id FROM space_chunks ORDER BY 1";
+    const POSTGRES: &str =
+        "SELECT CAST(space_id AS TEXT) || account_index || '/' || chunk_id FROM space_chunks ORDER BY 1";
     let pool = world.store.pool();
     let places = if pool.is_postgres() { POSTGRES } else { SQLITE };
     store::pool::scalar(places).fetch_all(pool).await.unwrap()
 }
 
-/// Makes the rows of `space_chunks` from the tables that determine them.
-const FILL: &str = "INSERT INTO space_chunks (space_id, shelf, chunk_id)
-    SELECT l.space_id, m.shelf, c.id
+/// Fills `space_chunks` from the tables that determine it.
+const FILL: &str = "INSERT INTO space_chunks (space_id, account_index, chunk_id)
+    SELECT l.space_id, m.account_index, c.id
     FROM memory_spaces l JOIN memories m ON m.id = l.memory_id JOIN chunks c ON c.memory_id = l.memory_id";
 
 on_each_database! {
@@ -138,7 +139,7 @@ on_each_database! {
         let store = &world.store;
         for query in ["heat", "heat wing", "quartz violin heat", "zebra tower slab copper"] {
             let ranked = async |spaces: Option<&[SpaceId]>, wanted| {
-                store.chunks_with_words(&library.shelf, &stems(query), spaces, wanted).await.unwrap()
+                store.chunks_with_words(&library.account_index, &stems(query), spaces, wanted).await.unwrap()
             };
             let all = ranked(None, ChunkLimits::any(100_000)).await;
             let stems: Vec<String> = stems(query).into_iter().map(|asked| asked.stem).collect();
@@ -156,7 +157,7 @@ on_each_database! {
         }
     }
 
-    /// Below the newest chunks of the spaces, every chunk with the rarest word is a candidate, as far as the reach goes.
+    /// Below the newest chunks of the spaces, all chunks with the rarest word are candidates, up to the limit of entries.
     async fn candidates_for_common_words_are_those_of_a_complete_walk(world: &World) {
         let library = Library::new(world, 150).await;
         for query in ["heat", "wing heat", "slab wing heat", "quartz violin heat"] {
@@ -165,8 +166,8 @@ on_each_database! {
                 let spaces = spaces.as_deref();
                 for (chunks_max, is_ranked) in [(40, false), (40, true), (90, false), (90, true), (1_000, true)] {
                     let reach = CommonWordsLimits { chunks_max, walked_max: 10_000, is_ranked };
-                    let found = world.store.chunks_with_common_words(&library.shelf, &stems, spaces, reach).await.unwrap();
-                    assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len(), "none twice");
+                    let candidates = world.store.chunks_with_common_words(&library.account_index, &stems, spaces, reach).await.unwrap();
+                    assert_eq!(candidates.iter().collect::<BTreeSet<_>>().len(), candidates.len(), "none twice");
                     let within: Vec<(ChunkId, &Known)> = library.within(spaces).collect();
                     let newest = match spaces {
                         None => 0,
@@ -179,14 +180,14 @@ on_each_database! {
                         let having = below.iter().filter(|(_, known)| stems.iter().all(|asked| known.stems.contains(&asked.stem)));
                         having.map(|(chunk, _)| *chunk).collect()
                     };
-                    let found: BTreeSet<ChunkId> = found.into_iter().collect();
-                    assert!(found.is_superset(&newest), "{query} {spaces:?} {chunks_max}");
-                    let rest: BTreeSet<ChunkId> = found.difference(&newest).copied().collect();
+                    let candidates: BTreeSet<ChunkId> = candidates.into_iter().collect();
+                    assert!(candidates.is_superset(&newest), "{query} {spaces:?} {chunks_max}");
+                    let rest: BTreeSet<ChunkId> = candidates.difference(&newest).copied().collect();
                     let (every, rarest) = (having(&stems), having(&stems[..1]));
                     let room = chunks_max - newest.len();
                     assert!(rest.is_subset(&rarest));
                     assert_eq!(rest.len(), rarest.len().min(room), "{query} {spaces:?} {chunks_max}");
-                    // Chunks with every word take precedence over those with the rarest alone.
+                    // Chunks with every word take precedence over chunks with only the rarest.
                     assert!(every.len() > room || rest.is_superset(&every), "{query} {spaces:?} {chunks_max}");
                     assert!(every.len() <= room || rest.is_subset(&every), "{query} {spaces:?} {chunks_max}");
                 }
@@ -198,24 +199,24 @@ on_each_database! {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         fill(world, &ada, 0..1, "zebra heat", &[]).await;
         fill(world, &ada, 1..60, "zebra", &[]).await;
-        let shelf = shelf(store, &ada).await;
+        let account_index = account_index(store, &ada).await;
         let found = async |walked_max, is_ranked| {
             let reach = CommonWordsLimits { chunks_max: 5, walked_max, is_ranked };
-            store.chunks_with_common_words(&shelf, &stems("zebra heat"), None, reach).await.unwrap()
+            store.chunks_with_common_words(&account_index, &stems("zebra heat"), None, reach).await.unwrap()
         };
         let (near, far) = (found(20, true).await, found(1_000, true).await);
         assert_eq!((near.len(), far.len()), (found(20, false).await.len(), found(1_000, false).await.len()));
-        let all = store.chunks_with_words(&shelf, &stems("zebra"), None, ChunkLimits::any(100)).await.unwrap();
+        let all = store.chunks_with_words(&account_index, &stems("zebra"), None, ChunkLimits::any(100)).await.unwrap();
         let oldest = all.iter().min().unwrap();
         assert!(!near.contains(oldest) && far.contains(oldest), "{near:?} {far:?}");
         assert_eq!((near.len(), far.len()), (5, 5));
         let memories = async |walked_max| {
-            store.chunks_of_newest_memories(&shelf, &stems("zebra heat"), None, 10, walked_max).await.unwrap()
+            store.chunks_of_newest_memories(&account_index, &stems("zebra heat"), None, 10, walked_max).await.unwrap()
         };
         assert_eq!((memories(20).await, memories(1_000).await), (vec![], vec![*oldest]));
     }
 
-    /// One entry of any word is walked through, so no newer chunk outside of the space can be among the work.
+    /// Only one entry of a word is read, so newer chunks outside the space cannot be part of the work.
     async fn an_old_space_is_found_behind_any_number_of_newer_chunks(world: &World) {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         let (small, large) = (space(world, &ada).await, space(world, &ada).await);
@@ -224,17 +225,17 @@ on_each_database! {
         fill(world, &ada, 68..168, "heat wing", &[]).await;
         // One late memory in each space.
         fill(world, &ada, 168..169, "heat wing", &[small, large]).await;
-        let shelf = shelf(store, &ada).await;
+        let account_index = account_index(store, &ada).await;
         let reach = CommonWordsLimits { chunks_max: 20, walked_max: 1, is_ranked: false };
         let found = async |space| {
             let within = Some(&[space][..]);
-            let found = store.chunks_with_common_words(&shelf, &stems("heat wing"), within, reach).await.unwrap();
-            let memories = store.chunks_of_newest_memories(&shelf, &stems("heat wing"), within, 5, 1).await.unwrap();
-            (found.len(), memories.len())
+            let candidates = store.chunks_with_common_words(&account_index, &stems("heat wing"), within, reach).await.unwrap();
+            let memories = store.chunks_of_newest_memories(&account_index, &stems("heat wing"), within, 5, 1).await.unwrap();
+            (candidates.len(), memories.len())
         };
         assert_eq!(found(small).await, (9, 5));
         let (chunks, memories) = found(large).await;
-        // Half are the newest of the space; the walk begins below them, so its first entries are in the space again.
+        // Half are the newest of the space; the walk starts below them, so its first entries are in the space again.
         assert!(chunks > 10, "{chunks}");
         assert_eq!(memories, 5);
     }
@@ -244,7 +245,7 @@ on_each_database! {
         for spaces in library.scopes() {
             let spaces = spaces.as_deref();
             let stems = stems("wing heat");
-            let found = world.store.chunks_of_newest_memories(&library.shelf, &stems, spaces, 7, 10_000).await.unwrap();
+            let actual = world.store.chunks_of_newest_memories(&library.account_index, &stems, spaces, 7, 10_000).await.unwrap();
             let mut expected: Vec<(ChunkId, MemoryId)> = Vec::new();
             for (chunk, known) in library.within(spaces) {
                 // In a space, the words are not looked up.
@@ -254,15 +255,15 @@ on_each_database! {
                 }
             }
             expected.truncate(7);
-            assert_eq!(found, expected.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>(), "{spaces:?}");
+            assert_eq!(actual, expected.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>(), "{spaces:?}");
         }
     }
 
     async fn the_texts_of_chunks_come_with_their_titles(world: &World) {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         Draft::new(world, &ada, "1", &["heat", "wing"]).put(store, 9).await;
-        let shelf = shelf(store, &ada).await;
-        let chunks = store.chunks_with_words(&shelf, &stems("heat wing"), None, ChunkLimits::any(9)).await.unwrap();
+        let account_index = account_index(store, &ada).await;
+        let chunks = store.chunks_with_words(&account_index, &stems("heat wing"), None, ChunkLimits::any(9)).await.unwrap();
         let texts = store.chunk_texts(&[chunks.clone(), vec![i64::MAX]].concat()).await.unwrap();
         let mut contents: Vec<(&str, &str, u32)> =
             texts.iter().map(|text| (text.title.as_str(), text.content.as_str(), text.words)).collect();
@@ -275,12 +276,12 @@ on_each_database! {
 
     async fn the_chunks_of_spaces_are_those_of_their_memories(world: &World) {
         let library = Library::new(world, 80).await;
-        let kept = places(world).await;
+        let rows = places(world).await;
         let of_ada: usize = library.chunks.values().map(|known| known.spaces.len()).sum();
-        assert!(kept.len() > of_ada && of_ada > 20, "{} {of_ada}", kept.len());
+        assert!(rows.len() > of_ada && of_ada > 20, "{} {of_ada}", rows.len());
         world.tamper("DELETE FROM space_chunks").await;
         assert!(places(world).await.is_empty());
         world.tamper(FILL).await;
-        assert_eq!(places(world).await, kept);
+        assert_eq!(places(world).await, rows);
     }
 }

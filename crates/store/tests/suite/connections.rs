@@ -35,7 +35,7 @@ on_each_database! {
         }
     }
 
-    /// Also when the tables belong to another program.
+    /// Works even if the tables belong to another program.
     async fn a_probe_is_committed_and_changes_nothing(world: &World) {
         let pool = world.store.pool();
         let observer = match pool {
@@ -121,7 +121,7 @@ on_each_database! {
         assert!(matches!(world.store.check_schema().await, Err(StoreError::SchemaTooOld { found: 0, .. })));
     }
 
-    /// As a server of the version before finds them after a newer one has migrated them.
+    /// The state in which a server of the previous version finds the tables after a newer one has migrated them.
     async fn tables_of_a_newer_version_are_used_by_the_servers_that_its_migrations_name(world: &World) {
         world.tamper("ALTER TABLE heartbeat ADD COLUMN later INTEGER").await;
         world.tamper("INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time)
@@ -140,7 +140,7 @@ on_each_database! {
         let refused = world.store.migrate().await.unwrap_err();
         assert!(matches!(&refused, StoreError::SchemaTooNew { found: 9999, refusing, .. } if refusing.starts_with("9999 (other")));
         assert!(world.store.check_schema().await.is_err());
-        // A newer schema does not excuse that one of the program's own migrations is missing.
+        // A newer schema does not replace a missing migration of the program.
         world.tamper("DELETE FROM _sqlx_migrations WHERE version IN (9999, 1)").await;
         let refused = world.store.check_schema().await.unwrap_err();
         assert!(matches!(&refused, StoreError::SchemaTooOld { missing, .. } if missing == "1 (main)"), "{refused}");
@@ -176,34 +176,34 @@ on_each_database! {
         assert_eq!(beats_of(pool).await, 1);
     }
 
-    /// A future may be dropped at any await; the next user of its connection must find it clean.
+    /// A future may be dropped at any await; the next user of its connection must find it without an open transaction.
     async fn a_transaction_that_was_dropped_half_way_swallows_no_other_writes(world: &World) {
         let settings = DatabaseSettings { connections_max: 1, ..world.settings.clone() };
         let store = Store::open(&settings, &world.path()).await.unwrap();
         for polls in 1..12 {
             {
                 let mut dropped = pin!(async {
-                    let done: Result<(), sqlx::Error> = in_transaction!(store.pool(), |tx| {
+                    let result: Result<(), sqlx::Error> = in_transaction!(store.pool(), |tx| {
                         query("INSERT INTO accounts (user_account_id, created_at) VALUES ('dropped', $1)")
                             .bind(now())
                             .execute(&mut *tx)
                             .await?;
                         Ok(())
                     }, commit if |()| false).await;
-                    done
+                    result
                 });
                 for _ in 0..polls {
                     let mut context = std::task::Context::from_waker(Waker::noop());
                     if dropped.as_mut().poll(&mut context).is_ready() {
                         break;
                     }
-                    // A while, measured in round trips.
+                    // A delay, measured in round trips.
                     world.store.check_schema().await.unwrap();
                 }
             }
             let expected = beats_of(world.store.pool()).await + 1;
             store.writable().await.unwrap();
-            // Through other connections: inside its own transaction the write would show in any case.
+            // Read through other connections: inside its own transaction the write would be visible in any case.
             assert_eq!(beats_of(world.store.pool()).await, expected, "after {polls} polls");
             assert!(world.store.accounts(None, 1).await.unwrap().is_empty());
         }
@@ -238,7 +238,7 @@ async fn beats_of(pool: &Pool) -> i64 {
     scalar("SELECT beats FROM heartbeat").fetch_one(pool).await.unwrap()
 }
 
-/// SQLite then ends the transaction on its own, and the driver must not believe that it is still open.
+/// SQLite then ends the transaction itself, and the driver must not treat it as open.
 #[tokio::test]
 async fn a_full_file_refuses_writes_and_takes_them_again_without_a_restart() {
     let world = World::on_sqlite().await;
@@ -314,9 +314,9 @@ async fn a_connection_whose_transaction_went_wrong_is_not_used_again() {
     let wrong = ["INSERT INTO strict VALUES (1), (1)", "SELECT pg_terminate_backend(pg_backend_pid())"];
     for sql in wrong {
         let before = backend().await;
-        let done: Result<(), sqlx::Error> =
+        let result: Result<(), sqlx::Error> =
             in_transaction!(store.pool(), |tx| script(sql).execute(&mut *tx).await.map(drop)).await;
-        assert!(done.is_err(), "{sql}");
+        assert!(result.is_err(), "{sql}");
         store.writable().await.unwrap();
         assert_ne!(backend().await, before, "{sql}");
     }
@@ -390,7 +390,7 @@ async fn the_server_may_end_every_connection_and_is_used_again() {
     .execute(other)
     .await
     .unwrap();
-    // Each connection that was cut is noticed once at most; every failure is reported as temporary.
+    // Each closed connection is noticed at most once; every failure is reported as temporary.
     for _ in 0..=pool.size() {
         match world.store.person_by_id(person.id).await {
             Ok(found) => return assert_eq!(found, Some(person)),
@@ -409,8 +409,8 @@ async fn a_writer_in_another_process_is_waited_for_only_so_long() {
     let Pool::Sqlite { writer, .. } = world.store.pool() else { unreachable!() };
     let holder = writer.begin(Undo::Whole).await.unwrap();
     assert!(hasty.writable().await.unwrap_err().is_unavailable());
-    let found = hasty.person_sign_in(&email("ada@example.com"), true, now(), &world.rng).await;
-    assert!(found.unwrap_err().is_unavailable());
+    let result = hasty.person_sign_in(&email("ada@example.com"), true, now(), &world.rng).await;
+    assert!(result.unwrap_err().is_unavailable());
     drop(holder);
     hasty.writable().await.unwrap();
 }

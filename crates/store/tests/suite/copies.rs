@@ -1,4 +1,4 @@
-//! Copies of the database, and what can be said of it.
+//! Copies of the database, and descriptions of it.
 
 use chrono::TimeDelta;
 use domain::Clock;

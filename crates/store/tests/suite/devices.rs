@@ -1,4 +1,4 @@
-//! Device codes: who is attached to whom, and how often one may ask and guess.
+//! Device codes: attachment, limits of polls and of guesses.
 
 use std::time::Duration;
 
@@ -57,13 +57,11 @@ async fn asking(world: &World, machine: MachineUuid, identity: &UserCuid) -> Dev
     code
 }
 
-/// A pending code of a new computer.
 async fn code_of_new_computer(world: &World) -> DeviceCode {
     let (machine, identity, _) = world.machine().await;
     asking(world, machine, &identity).await
 }
 
-/// A person without an account.
 async fn without_account(world: &World, address: &str) -> Person {
     world.store.person_sign_in(&email(address), false, now(), &world.rng).await.unwrap()
 }
@@ -109,7 +107,7 @@ async fn typed(world: &World, store: &Store, sealed: &[u8; 32], person: PersonId
     store.device_typed(sealed, guesser, guess, (GUESSES_MAX, GUESS_WINDOW), at).await.unwrap()
 }
 
-/// A pending code of a computer whose agent asks too, and the HMAC of its user code.
+/// A pending code of a computer with a claim for its agent, and the HMAC of its user code.
 async fn with_agent(
     world: &World,
     machine: MachineUuid,
@@ -145,8 +143,8 @@ async fn agree(
     };
     let rights = [AgentRight::Read, AgentRight::ConfirmAgents].into_iter().collect();
     let agreed = Agreed { agent: agent.then_some(rights), ..Agreed::default() };
-    let done = world.store.device_approve(code, &by(person), agreed, notice, at, &world.rng).await.unwrap();
-    (done, named.into_inner().unwrap())
+    let result = world.store.device_approve(code, &by(person), agreed, notice, at, &world.rng).await.unwrap();
+    (result, named.into_inner().unwrap())
 }
 
 /// The account that an agent acts for.
@@ -168,7 +166,7 @@ on_each_database! {
         assert_eq!((&asking.code, asking.name.as_deref()), (&code, Some("laptop")));
         assert_eq!((asking.first_seen_at, asking.ip_address.as_deref()), (Some(now()), Some("192.0.2.1")));
 
-        // What became of it is found as well, even when the computer is gone.
+        // The result is found even after the computer is deleted.
         assert!(approve(store, &code, &ada, at(7)).await.is_ok());
         assert!(store.machine_remove(machine, now()).await.unwrap());
         let CodeEntry::Found(asking) = typed(world, store, &sealed, ada.id, at(8)).await else { panic!("not found") };
@@ -271,7 +269,7 @@ on_each_database! {
             assert!(!store.device_deny(&code.code, &by(person), at(10)).await.unwrap());
         }
         assert_eq!(attached_to(store, code.machine).await, Some(account.clone()));
-        // One that is attached may be attached to the same account again.
+        // An attached computer may be attached to the same account again.
         let again = asking(world, code.machine, &code.identity).await;
         assert_eq!(approve(store, &again, &ada, at(11)).await, Ok(account));
     }
@@ -294,7 +292,7 @@ on_each_database! {
         assert_eq!(store.confirmed_by(agent).await.unwrap().computers, 0);
         let computer = store.machines(10).await.unwrap().into_iter().find(|one| one.machine_uuid == code.machine).unwrap();
         assert!(computer.has_secret && computer.attached_at.is_none(), "it is registered still");
-        // An agent that was revoked meanwhile approves nothing; its person does.
+        // An agent that was revoked before the approval cannot approve; its person can.
         let again = asking(world, code.machine, &code.identity).await;
         assert_eq!(approve_by(store, &again, &ada, &by_agent, at(2)).await, Err(ApprovalRefusal::CodeConsumed));
         assert_eq!(approve(store, &again, &ada, at(2)).await, Ok(claim.account));
@@ -353,7 +351,7 @@ on_each_database! {
         };
         let conflict = |refusal| Err(ApprovalRefusal::Attach(refusal));
 
-        // Answered, and its computer is gone.
+        // The code is settled, and its computer is deleted.
         let code = code_of_new_computer(world).await;
         assert!(store.device_deny(&code.code, &by(&ada), now()).await.unwrap());
         assert!(store.machine_remove(code.machine, now()).await.unwrap());
@@ -361,7 +359,7 @@ on_each_database! {
             assert_eq!(approve(store, &code, person, at(1)).await, Err(ApprovalRefusal::CodeConsumed));
         }
 
-        // The computer is gone, or was detached permanently; its identity is Bob's.
+        // The computer is deleted, or was detached permanently; its identity is Bob's.
         let (machine, identity, _) = world.attached(&bob).await;
         let code = asking(world, machine, &identity).await;
         assert!(store.machine_detach(machine, &bob, now()).await.unwrap());
@@ -383,13 +381,13 @@ on_each_database! {
         refused(&code, &ada, conflict(AttachRefusal::MachineAlreadyClaimed)).await;
         refused(&code, &unowned, conflict(AttachRefusal::MachineAlreadyClaimed)).await;
 
-        // The identity alone is Bob's.
+        // Only the identity is Bob's.
         let other = world.machine_of(&identity, now()).await;
         let code = asking(world, other, &identity).await;
         refused(&code, &ada, conflict(AttachRefusal::CuidAlreadyClaimed)).await;
         refused(&code, &unowned, conflict(AttachRefusal::CuidAlreadyClaimed)).await;
 
-        // The identity has an account of its own without an owner.
+        // The identity has a separate account without an owner.
         let code = code_of_new_computer(world).await;
         let account = provisioned(world, &code.identity).await;
         refused(&code, &ada, conflict(AttachRefusal::PersonBoundToOtherAccount)).await;
@@ -414,7 +412,7 @@ on_each_database! {
         assert_eq!(store.identity(&identity).await.unwrap().unwrap().account, None);
         assert_eq!(state(store, &code).await, DeviceState::Pending);
 
-        // The reader sees the number of the others, except those of their own account.
+        // The reader sees the number of other computers, except computers of their own account.
         let others = async |person| {
             let sealed = world.rng.bytes();
             let (code, _) = new_code(world, third, &identity, now());
@@ -429,7 +427,7 @@ on_each_database! {
         assert_eq!(approve(store, &code, &mallory, at(6)).await, Err(ApprovalRefusal::Attach(AttachRefusal::CuidAlreadyClaimed)));
         assert!(approve(store, &code, &ada, at(7)).await.is_ok());
 
-        // When the first one is gone, the next one is the first.
+        // After the first one is deleted, the next one is the first.
         let (gone, identity, _) = world.machine().await;
         let next = world.machine_of(&identity, at(1)).await;
         let code = asking(world, next, &identity).await;
@@ -443,13 +441,13 @@ on_each_database! {
         let unowned = without_account(world, "nobody@example.com").await;
         let code = code_of_new_computer(world).await;
         let account = provisioned(world, &code.identity).await;
-        // It may have been attached by an operator already.
+        // An operator may have attached it already.
         assert_eq!(store.machine_attach(code.machine, &account, now(), &world.rng).await.unwrap(), Ok(()));
         assert_eq!(approve(store, &code, &unowned, at(1)).await, Ok(account.clone()));
         let owner = store.account_by_id(&account).await.unwrap().unwrap().owner.unwrap();
         assert_eq!(owner.0, unowned.id);
         assert_eq!(attached_to(store, code.machine).await, Some(account.clone()));
-        // From now on it is theirs like any other.
+        // From now on it belongs to the person's account like any other.
         let code = code_of_new_computer(world).await;
         assert_eq!(approve(store, &code, &unowned, at(2)).await, Ok(account));
     }
@@ -457,7 +455,7 @@ on_each_database! {
     async fn of_people_who_take_over_an_account_at_once_exactly_one_owns_it(world: &World) {
         let second = world.second().await;
         for round in 0..5 {
-            // Two computers of one identity, so that nothing but the identity is in both people's way.
+            // Two computers of one identity, so that the two people compete only for the identity.
             let code = code_of_new_computer(world).await;
             let account = provisioned(world, &code.identity).await;
             let second_machine = world.machine_of(&code.identity, at(1)).await;
@@ -468,7 +466,7 @@ on_each_database! {
                 approve(&world.store, &code, &one, at(1)),
                 approve(&second, &other, &two, at(1)),
             );
-            // The computer that was there first takes the account, independent of the order of approvals.
+            // The computer that registered first takes the account, independent of the order of approvals.
             assert_eq!(first, Ok(account.clone()));
             let refused = [ApprovalRefusal::Attach(AttachRefusal::CuidAlreadyClaimed), ApprovalRefusal::NotTheFirst].map(Err);
             assert!(refused.contains(&last), "{last:?}");
@@ -519,7 +517,7 @@ on_each_database! {
         let (code, sealed) = new_code(world, machine, &identity, now());
         start(store, &code, sealed).await;
         for seconds in 0..i64::from(GUESSES_MAX) {
-            // The right one costs nothing.
+            // The right code does not use a guess.
             assert!(matches!(typed(world, store, &sealed, ada.id, at(seconds)).await, CodeEntry::Found(_)));
             assert_eq!(typed(world, store, &world.rng.bytes(), ada.id, at(seconds)).await, CodeEntry::Wrong);
         }
@@ -529,7 +527,7 @@ on_each_database! {
             assert_eq!(typed(world, store, &world.rng.bytes(), ada.id, at(seconds)).await, CodeEntry::Blocked);
         }
         assert!(matches!(typed(world, store, &sealed, bob.id, at(10)).await, CodeEntry::Found(_)));
-        // The first guess is forgotten, and there is room for one more.
+        // The first guess is no longer counted, so one more is permitted.
         assert!(matches!(typed(world, store, &sealed, ada.id, at(half_an_hour)).await, CodeEntry::Found(_)));
         assert_eq!(typed(world, store, &world.rng.bytes(), ada.id, at(half_an_hour)).await, CodeEntry::Wrong);
         assert_eq!(typed(world, store, &sealed, ada.id, at(half_an_hour)).await, CodeEntry::Blocked);
@@ -608,7 +606,7 @@ on_each_database! {
         assert_eq!(store.purge(at(HOUR), &settings).await.unwrap(), Purged::default());
         let purged = store.purge(at(HOUR + 1), &settings).await.unwrap();
         assert_eq!(purged, Purged { device_guesses: 1, ..Purged::default() });
-        // As long as the computer may ask, and its code no longer counts for the hour.
+        // Kept while the computer may poll, even though the code no longer counts for the hour.
         assert_eq!(store.purge(at(24 * HOUR + CODE_SECONDS - 1), &settings).await.unwrap().device_codes, 0);
         assert!(matches!(state(store, &code).await, DeviceState::Claimed { .. }));
         assert_eq!(store.purge(at(24 * HOUR + CODE_SECONDS + 1), &settings).await.unwrap().device_codes, 2);
@@ -649,7 +647,7 @@ on_each_database! {
         assert!(store.token_by_hash(&token, at(4)).await.unwrap().is_none(), "tokens from before the claim end");
         assert_eq!(attached_to(store, machine).await.as_ref(), Some(&account));
         assert_eq!(store.registrations_changed_since(at(3), 10).await.unwrap(), [(agent.claim_token, at(3))]);
-        // An agent that it confirms has its rights, and no others that its claim asks for; so has the next one.
+        // An agent that it confirms has its rights, whatever rights the claim requests; so has the next one.
         let mut confirmer = agent.id;
         for seconds in [4, 5] {
             let confirmed = world.registered().await;
@@ -663,7 +661,7 @@ on_each_database! {
             confirmer = confirmed.id;
         }
 
-        // A computer that is attached already asks for another agent with a new code, and keeps its attachment.
+        // An attached computer requests another agent with a new code, and keeps its attachment.
         let second = world.registered().await;
         let (code, sealed) = with_agent(world, machine, &identity, Some(&second), at(5)).await;
         let CodeEntry::Found(asking) = typed(world, store, &sealed, ada.id, at(5)).await else { panic!("not found") };
@@ -679,12 +677,12 @@ on_each_database! {
         let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
         let account = ada.account.clone().unwrap();
         let (machine, identity, _) = world.machine().await;
-        // The box was cleared.
+        // The person cleared the checkbox.
         let agent = world.registered().await;
         let (code, _) = with_agent(world, machine, &identity, Some(&agent), at(1)).await;
         assert_eq!(agree(world, &code, &ada, false, at(2)).await, (Ok(account.clone()), None));
         assert_eq!(claim_of(store, agent.id).await, None);
-        // Denied, expired, or answered by someone who may not attach the computer.
+        // Denied, expired, or answered by a person who may not attach the computer.
         let (denied, _) = with_agent(world, machine, &identity, Some(&agent), at(3)).await;
         assert!(store.device_deny(&denied.code, &by(&ada), at(4)).await.unwrap());
         assert_eq!(agree(world, &denied, &ada, true, at(4)).await.0, Err(ApprovalRefusal::CodeConsumed));
@@ -714,8 +712,8 @@ on_each_database! {
             let (code, _) = with_agent(world, machine, &identity, Some(agent), at(seconds)).await;
             if agent.id == claimed.id {
                 let claim = world.claim_of("eve@example.com").await;
-                let done = store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, at(seconds));
-                assert!(done.await.unwrap());
+                let request = store.attempt_complete(&attempt.token, &claim, ConfirmedVia::Session, None, at(seconds));
+                assert!(request.await.unwrap());
             } else if agent.id == revoked.id {
                 assert!(store.registration_revoke(agent.id, None, at(seconds)).await.unwrap());
             }
@@ -772,8 +770,8 @@ on_each_database! {
                 let mail = OutgoingMail { to: ada.email.clone(), subject: "attached".into(), text: String::new() };
                 QueuedMail { id: Rng::system().uuid_v7(at).into(), mail }
             };
-            let done = store.device_approve(code, &by(&ada), Agreed { key: grant, ..Agreed::default() }, notice, at, &world.rng).await.unwrap();
-            (done, has_key.into_inner().unwrap())
+            let result = store.device_approve(code, &by(&ada), Agreed { key: grant, ..Agreed::default() }, notice, at, &world.rng).await.unwrap();
+            (result, has_key.into_inner().unwrap())
         };
 
         // Declined by the person: attached without a key.
@@ -791,13 +789,13 @@ on_each_database! {
         assert_eq!((&made.account, made.name.as_str(), &made.scopes), (&account, "laptop", &second.scopes));
         assert_eq!((made.created_at, made.expires_at, made.spaces), (at(5), None, None));
 
-        // The next one takes its place, even where there is no room for two.
+        // The next key replaces it, even if only one key is permitted.
         let third = wanted(&[ApiKeyScope::Search]);
         let code = ask(&third, at(7)).await;
         assert_eq!(agree(&code, Some(1), at(8)).await.1, Some(true));
         assert_eq!(store.api_key_by_hash(&second.hash, at(9)).await.unwrap(), None);
         assert!(store.api_key_by_hash(&third.hash, at(9)).await.unwrap().is_some());
-        // A key that ended does not come back under the same hash.
+        // A revoked key is not created again with the same hash.
         let code = ask(&second, at(10)).await;
         assert_eq!(agree(&code, Some(5), at(11)).await.1, Some(false));
         assert_eq!(store.api_key_by_hash(&second.hash, at(12)).await.unwrap(), None);

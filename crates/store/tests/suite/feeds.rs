@@ -27,12 +27,12 @@ async fn added(world: &World, account: &UserAccountId, kinds: &[NotificationKind
     token
 }
 
-/// A store that writes entries, up to this number for an account.
+/// A store that writes at most this number of entries for an account.
 fn writing(world: &World, entries_max: u32) -> Store {
     world.store.clone().with_notices(NoticeLimits { feed_entries_max: Some(entries_max), ..NoticeLimits::default() })
 }
 
-/// Sets the level of an identity to another one in each second.
+/// Changes the level of an identity in each second.
 async fn change(store: &Store, world: &World, cuid: &UserCuid, seconds: std::ops::Range<i64>) {
     for second in seconds {
         let level = if second % 2 == 0 { ConsentLevel::Off } else { ConsentLevel::Full };
@@ -84,7 +84,7 @@ on_each_database! {
         let (machine, cuid, _) = world.attached(&account).await;
         let (_, others, _) = world.attached(&third).await;
         change(&store, world, &cuid, 1..3).await;
-        // Nothing changes, so nothing is written.
+        // The level is unchanged, so no entry is written.
         change(&store, world, &cuid, 2..3).await;
         change(&store, world, &others, 3..4).await;
         assert!(store.machine_detach(machine, &account, at(4)).await.unwrap());
@@ -97,8 +97,8 @@ on_each_database! {
         assert!(written(&store, &other).await.is_empty());
         assert!(written(&store, &third).await.is_empty());
         let entries = store.feed_entries(&account, 2).await.unwrap();
-        let shown: Vec<_> = entries.iter().map(|entry| (entry.created_at, entry.data["reason"].as_str())).collect();
-        assert_eq!(shown, [(at(4), Some("owner")), (at(2), None)]);
+        let reasons: Vec<_> = entries.iter().map(|entry| (entry.created_at, entry.data["reason"].as_str())).collect();
+        assert_eq!(reasons, [(at(4), Some("owner")), (at(2), None)]);
         assert_eq!(entries[1].data["level"], "off");
         assert!(store.feed_delete(&account).await.unwrap());
         assert!(written(&store, &account).await.is_empty());
@@ -118,7 +118,7 @@ on_each_database! {
         assert_eq!(written(&store, &account).await.len(), 6, "no more than the maximum is written");
         let settings = PurgeSettings { batch_rows: 1, ..PurgeSettings::default() };
         let hour = Duration::from_hours(1);
-        // The oldest go, of this account alone.
+        // Only the oldest entries of this account are deleted.
         assert_eq!(store.purge_feeds(at(10), hour, 4, &settings).await.unwrap(), 2);
         let times = async |account| {
             let entries = store.feed_entries(account, 100).await.unwrap();
@@ -154,7 +154,7 @@ on_each_database! {
         assert_eq!(kinds[..2], ["computer.detached", "consent.changed"]);
         let facts: i64 = entries[2..].iter().map(|entry| 1 + entry.data["more"].as_i64().unwrap_or(0)).sum();
         assert_eq!((kinds.len(), facts), (12, 120), "{entries:?}");
-        // A day later they have entries of their own again.
+        // A day later held events have separate entries again.
         let later = new_held(world, Sender::Machine(machine), "later", at(100_000));
         let again = world.attached(&account).await.0;
         let later = NewHeld { sender: Sender::Machine(again), ..later };

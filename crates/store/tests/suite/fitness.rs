@@ -1,4 +1,4 @@
-//! Sessions of PostgreSQL that cannot keep the promises: standbys, settings that an operator changes while nodes run, and several servers.
+//! Sessions of PostgreSQL that are not durable: standbys, settings that an operator changes while nodes run, and several servers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use store::{DatabaseSettings, Pool, Replica, Store, StoreError, in_transaction};
 
 use crate::world::World;
 
-/// Connections that are open at once.
+/// Number of connections that are open at the same time.
 const MANY: usize = 6;
 
 fn settings(url: &str) -> DatabaseSettings {
@@ -28,7 +28,7 @@ async fn open(url: &str) -> Store {
     Store::open(&settings(url), "".as_ref()).await.unwrap()
 }
 
-/// Writes on this number of connections at the same time.
+/// Writes concurrently on this number of connections.
 async fn writes(store: &Store, count: usize) -> Vec<Result<(), StoreError>> {
     let begun = join_all((0..count).map(|_| store.pool().begin())).await;
     let mut written = Vec::new();
@@ -37,8 +37,8 @@ async fn writes(store: &Store, count: usize) -> Vec<Result<(), StoreError>> {
             Ok(transaction) => {
                 let mut transaction = transaction;
                 let beat = query("UPDATE heartbeat SET beats = beats + 1");
-                let done = beat.execute(&mut transaction.connection().unwrap()).await.map(drop);
-                transaction.settle(done, |()| true).await
+                let result = beat.execute(&mut transaction.connection().unwrap()).await.map(drop);
+                transaction.settle(result, |()| true).await
             }
             Err(error) => Err(error),
         };
@@ -53,16 +53,16 @@ async fn all_write(store: &Store) {
     }
 }
 
-/// The answers of several connections.
+/// The results of a query on several connections.
 async fn shown(store: &Store, sql: &'static str) -> Vec<String> {
     let answers = join_all((0..MANY).map(|_| scalar(sql).fetch_one::<String>(store.pool()))).await;
     answers.into_iter().map(Result::unwrap).collect()
 }
 
-/// The reason of a server that may only be read.
+/// The reason of a read-only server.
 const READ_ONLY: &str = "its default_transaction_read_only is on";
 
-/// Whether a write is refused for this reason, which passes.
+/// Whether a write is refused for this reason, temporarily.
 fn is_refused(written: &Result<(), StoreError>, reason: &str) -> bool {
     matches!(written, Err(error) if error.is_unavailable() && domain::reasons(error).contains(reason))
 }
@@ -73,7 +73,7 @@ async fn none_writes(store: &Store, reason: &str) {
     }
 }
 
-/// Asks until there is an answer, for ten seconds.
+/// Retries until there is a result, for at most ten seconds.
 async fn eventually<T>(expected: &str, ask: impl AsyncFn() -> Option<T>) -> T {
     for _ in 0..500 {
         if let Some(answer) = ask().await {
@@ -88,7 +88,7 @@ async fn run(connection: &mut PgConnection, sql: &str) {
     sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(connection).await.unwrap();
 }
 
-/// Ends every other session of the database. The statements that are sent on them next fail.
+/// Ends every other session of the database. The next statements on these sessions fail.
 async fn end_sessions(observer: &mut PgConnection) {
     run(
         observer,
@@ -121,7 +121,7 @@ async fn a_name_that_leads_to_a_standby_for_a_while_is_written_to_right_afterwar
             let _ended = writes(&store, MANY).await;
             none_writes(&store, "is a standby").await;
         } else {
-            // The connections that are open lead to the primary; no other is opened.
+            // The open connections lead to the primary; no other is opened.
             assert!(writes(&store, MANY).await.iter().any(Result::is_ok));
         }
         relay.leads_to(&primary.url);
@@ -194,7 +194,7 @@ async fn a_server_that_may_only_be_read_is_read_and_is_written_to_right_afterwar
     for statement in ["ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()"] {
         run(&mut operator, statement).await;
     }
-    // A new session has the value of the file as soon as the server has read it.
+    // A new session has the value of the file after the server has read it.
     eventually("the server is writable", async || writes(&store, 1).await.remove(0).ok()).await;
     for store in [&store, &started] {
         all_write(store).await;
@@ -230,7 +230,7 @@ async fn sessions_whose_setting_changes_while_they_are_open_are_replaced_togethe
             let changed = script(change).execute(&mut transaction.connection().unwrap()).await;
             transaction.settle(changed, |_| true).await.unwrap();
         }
-        // A session that is younger ends alone.
+        // A younger session would be closed without the others.
         tokio::time::sleep(Duration::from_millis(1_100)).await;
         let first: Result<(), sqlx::Error> = in_transaction!(store.pool(), |tx| {
             query("UPDATE heartbeat SET beats = beats + 1").execute(&mut *tx).await.map(drop)
@@ -267,21 +267,21 @@ async fn an_acknowledged_write_outlives_a_crash_although_commits_need_not_wait()
     run(&mut operator, "SELECT pg_reload_conf()").await;
     // One connection was open before; the others are new.
     all_write(&store).await;
-    let beside = open(&server.url).await;
+    let second = open(&server.url).await;
     let modes = shown(&store, "SELECT current_setting('synchronous_commit')").await;
     assert!(modes.iter().all(|mode| mode == "on"), "{modes:?}");
     let mut acknowledged = i64::try_from(MANY).unwrap();
     for _ in 0..20 {
         all_write(&store).await;
-        beside.writable().await.unwrap();
+        second.writable().await.unwrap();
         acknowledged += i64::try_from(MANY).unwrap() + 1;
     }
     server.stop("immediate");
     server.start();
     let _ended = writes(&store, MANY).await;
-    let found: i64 = scalar("SELECT beats FROM heartbeat").fetch_one(store.pool()).await.unwrap();
-    assert!(found >= acknowledged, "{found} of {acknowledged}");
-    // No session can change this one.
+    let beats: i64 = scalar("SELECT beats FROM heartbeat").fetch_one(store.pool()).await.unwrap();
+    assert!(beats >= acknowledged, "{beats} of {acknowledged}");
+    // A session cannot change this setting.
     run(&mut connect(&server.url).await, "ALTER SYSTEM SET fsync = off").await;
     run(&mut connect(&server.url).await, "SELECT pg_reload_conf()").await;
     let refused = eventually("fsync is off", async || Store::open(&settings(&server.url), "".as_ref()).await.err());
@@ -299,7 +299,7 @@ async fn a_statement_is_not_cut_off_because_another_server_does_not_know_it() {
     let name = world.settings.url.as_ref().unwrap().rsplit('/').next().unwrap();
     run(&mut connect(&other.url).await, &format!("CREATE DATABASE {name}")).await;
     let accepted = relay.accepted();
-    // Three times as long as a connection may be silent before it is examined.
+    // Three times the silence after which a connection is examined.
     let slow = scalar("SELECT 7 FROM pg_sleep(1.5)").fetch_one::<i32>(store.pool()).await;
     assert_eq!(slow.unwrap(), 7);
     assert!(relay.accepted() > accepted, "the other server was asked");

@@ -14,7 +14,7 @@ use store::held::{
 use crate::world::{World, at, now};
 use harness::on_each_database;
 
-/// An event of `sender` with a body of its own, held as `malformed_envelope`.
+/// An event of `sender` with a given body, held as `malformed_envelope`.
 pub fn new_held(world: &World, sender: Sender, body: &str, at: Timestamp) -> NewHeld {
     NewHeld {
         id: world.held_id(at),
@@ -230,7 +230,7 @@ on_each_database! {
         assert_eq!(discarded, [a_minute_less], "what was given up was taken all the same");
         let day = 24 * 60 * 60;
         assert!(held(&store.held_insert(&[new(agent, 5, day)], &quotas).await.unwrap()[0]));
-        // Nothing is so small that it costs nothing.
+        // Even the smallest entry counts with a minimum size.
         let tiny: Vec<NewHeld> = (0..20).map(|i| unattributed(world, other, &i.to_string(), at(0))).collect();
         let outcomes = store.held_insert(&tiny, &quotas).await.unwrap();
         assert_eq!(outcomes.iter().filter(|outcome| held(outcome)).count(), 6);
@@ -267,7 +267,7 @@ on_each_database! {
         assert_eq!(outcomes.iter().map(held).collect::<Vec<_>>(), [true, true, true, true, false, false, true]);
         let full = store.held_insert(&[new(&flood, 7)], &quotas).await.unwrap();
         assert!(matches!(full[0], HeldOutcome::QuotaExceeded { .. }));
-        // Every end of an entry makes room for its sender.
+        // Settling an entry frees the quota of its sender.
         assert!(store.held_discard(batch[0].id, now()).await.unwrap());
         let outcomes = store.held_insert(&[new(&flood, 8), new(&flood, 9)], &quotas).await.unwrap();
         assert_eq!(outcomes.iter().map(held).collect::<Vec<_>>(), [true, false]);

@@ -1,4 +1,4 @@
-//! Holding events beside transactions of other processes that do not end, on PostgreSQL.
+//! Holding events while transactions of other processes stay open, on PostgreSQL.
 
 use domain::ids::MachineUuid;
 use store::held::{ENTRY_BYTES_MIN, HeldOutcome, HeldQuotas, NewHeld, Sender};
@@ -7,7 +7,7 @@ use store::pool::{Transaction, query};
 use crate::held::new_held;
 use crate::world::{World, now};
 
-/// The transaction of a process that has stopped within it.
+/// The open transaction of a stopped process.
 async fn stranger(world: &World, sql: &'static str, of: &str) -> Transaction {
     let mut transaction = world.second().await.pool().begin().await.unwrap();
     let mut tx = transaction.connection().unwrap();

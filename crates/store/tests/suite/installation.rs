@@ -19,9 +19,9 @@ on_each_database! {
         let (one, two): (InstallationId, InstallationId) =
             (world.rng.uuid_v7(now()).into(), world.rng.uuid_v7(now()).into());
         assert_eq!(store.installation_begin(one).await.unwrap().id, one);
-        let known = store.installation_begin(two).await.unwrap();
-        assert_eq!((known.id, known.log.as_ref()), (one, None));
-        assert_eq!(store.installation().await.unwrap(), Some(known));
+        let installation = store.installation_begin(two).await.unwrap();
+        assert_eq!((installation.id, installation.log.as_ref()), (one, None));
+        assert_eq!(store.installation().await.unwrap(), Some(installation));
     }
 
     async fn only_a_larger_checkpoint_of_the_same_key_is_remembered(world: &World) {

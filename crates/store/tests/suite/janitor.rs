@@ -1,4 +1,4 @@
-//! What may be forgotten.
+//! Retention.
 
 use chrono::TimeDelta;
 use domain::batch::{BatchEnd, BatchKind, Item};

@@ -1,4 +1,4 @@
-//! What people do with their memories: list, edit, tag, move, import, and delete a space.
+//! Operations on memories: list, edit, tag, move, import, and delete a space.
 
 use domain::Digest;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
@@ -64,7 +64,7 @@ on_each_vector_index! {
         store.account_plan_set(&ada, Plan::Max).await.unwrap();
         assert_eq!(large.put(store, 9).await, Put::Updated(fits.id));
         assert_eq!(size().await, of(2, 100_008));
-        // A plan that is smaller again takes nothing away, and a memory may get smaller.
+        // A smaller plan deletes nothing, and a memory may still get smaller.
         store.account_plan_set(&ada, Plan::Free).await.unwrap();
         assert_eq!(fits.put(store, 9).await, Put::Updated(fits.id));
 
@@ -150,14 +150,14 @@ on_each_vector_index! {
         let edited = read(store, id, &ada).await;
         assert_eq!((edited.title.as_str(), edited.updated_at, edited.created_at), ("Harbour", at(1), before.created_at));
         assert_eq!((&edited.content, &edited.spaces), (&before.content, &before.spaces));
-        let shelf = store.shelves_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
-        assert_eq!((shelf.chunks, shelf.words), (2, 2 * (3 + 1)));
+        let account_index = store.account_indexes_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
+        assert_eq!((account_index.chunks, account_index.words), (2, 2 * (3 + 1)));
         let waiting = store.chunks_to_embed(&model(), 9).await.unwrap();
         assert!(waiting.iter().filter(|waiting| waiting.title == "Harbour").count() == 2, "chunks without a vector get one later");
         assert_eq!(draft.put(store, 9).await, Put::Existing(id));
         assert_eq!(read(store, id, &ada).await.title, "Harbour");
 
-        // Spaces alone do not make it newer.
+        // Changing only spaces does not change the time of the last change.
         let (seen, both) = (read(store, id, &ada).await.changed, [blue]);
         let moved = MemoryEdit { seen, spaces: Some(&both), ..nothing.clone() };
         assert_eq!(store.memory_edit(&moved, at(3)).await.unwrap(), Edit::Done);
@@ -203,12 +203,12 @@ on_each_vector_index! {
         assert_eq!(import(&ada, id, "one", "A", &[]).await, Put::Created(id));
         let first = read(store, id, &ada).await;
         assert_eq!((first.created_at, first.updated_at, &first.tags), (at(1), at(2), &words));
-        // Again, with another text or title: it stays as it is, in the new space too.
+        // Imported again with another text or title: it stays unchanged and is linked to the new space.
         assert_eq!(import(&ada, id, "one", "B", &[red]).await, Put::Existing(id));
         assert_eq!(import(&ada, id, "two", "B", &[red]).await, Put::Existing(id));
         let again = read(store, id, &ada).await;
         assert_eq!(again, Memory { spaces: vec![red], changed: again.changed, ..first });
-        // The id of a memory of another account is not given twice.
+        // The id of another account's memory is not used twice.
         let Put::Created(other) = import(&bob, id, "one", "A", &[]).await else { panic!("not created") };
         assert_ne!(other, id);
         assert_eq!(read(store, other, &bob).await.tags, words);
@@ -246,7 +246,7 @@ on_each_vector_index! {
         assert!(store.space_delete(doomed, &ada).await.unwrap());
         assert!(!store.space_delete(doomed, &ada).await.unwrap());
 
-        // An item of a batch whose spaces were deleted meanwhile goes to the default space, if the sender's key covers it.
+        // If the spaces of a batch item are deleted, the item goes to the default space, if the sender's key covers it.
         let mut late = Draft::new(world, &ada, "late", &["text"]);
         late.spaces = vec![doomed];
         assert_eq!(late.put(store, 9).await, Put::Created(late.id));

@@ -1,4 +1,5 @@
-//! A key limited to spaces reads its own texts and those of its spaces, after any sequence of writes (`docs/decisions/0021-memories.md`).
+//! A key limited to spaces reads only its own texts and the texts of its spaces, after any sequence of writes
+//! (`docs/decisions/0021-memories.md`).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -45,7 +46,7 @@ impl<'w> Library<'w> {
         }
     }
 
-    /// Adds a text under a key of duplicates.
+    /// Adds a text under a `dedupe` key.
     async fn add(&self, key: Option<&[SpaceId]>, dedupe: &str, text: &str, spaces: &[SpaceId]) -> Put {
         let chunks = [ChunkPut { content: text, vector: None }];
         let put =
@@ -95,7 +96,7 @@ fn unchanged(memory: &Memory) -> MemoryEdit<'_> {
     }
 }
 
-/// One random sequence of writes, and what its writers sent and permitted.
+/// One random sequence of writes, with the texts that its writers sent and may read.
 struct Sequence<'l> {
     library: &'l Library<'l>,
     rng: Rng,
@@ -103,11 +104,11 @@ struct Sequence<'l> {
     keys: [Vec<SpaceId>; 2],
     ids: Vec<MemoryId>,
     dedupe_of: HashMap<MemoryId, String>,
-    /// The key of duplicates under which each text was written.
+    /// The `dedupe` key of each written text.
     texts: HashMap<String, String>,
-    /// For each limited key, the texts that it sent, and those that another writer put into its spaces.
+    /// For each limited key, the texts that it sent, and texts that another writer put into its spaces.
     permitted: [HashSet<String>; 2],
-    /// For each limited key, the keys of duplicates that a wider key put into its spaces: it accepts that later texts follow.
+    /// For each limited key, the `dedupe` keys that a wider key put into its spaces: later texts under them are permitted.
     exposed: [HashSet<String>; 2],
 }
 
@@ -130,7 +131,7 @@ impl Sequence<'_> {
         key.and_then(|key| self.keys.iter().position(|known| known == key))
     }
 
-    /// Records a text that a writer sent to these spaces, and the memory that it became or was.
+    /// Records a text that a writer sent to these spaces, and the resulting memory.
     async fn sent(
         &mut self,
         writer: Option<&[SpaceId]>,
@@ -167,60 +168,61 @@ impl Sequence<'_> {
         let key: Option<&[SpaceId]> = self.pick(&[None, Some(&keys[0][..]), Some(&keys[1][..])]);
         let writer = self.index(key).map_or("the account".to_owned(), |nth| format!("key {nth}"));
         let spaces = self.spaces(key);
-        let known = if self.ids.is_empty() { None } else { self.library.read(self.pick(&self.ids)).await };
+        let existing = if self.ids.is_empty() { None } else { self.library.read(self.pick(&self.ids)).await };
         let before: HashSet<MemoryId> = match key {
             Some(key) => self.library.readable(key).await.iter().map(|memory| memory.id).collect(),
             None => HashSet::new(),
         };
-        match (self.rng.below(10), known) {
+        match (self.rng.below(10), existing) {
             (0..4, _) | (_, None) => {
                 let put = self.library.add(key, &dedupe, &text, &spaces).await;
                 self.stored(put, key, &before, &dedupe, &text, &spaces).await;
                 format!("{writer} adds {dedupe} {text:?} to {spaces:?}: {put:?}")
             }
-            (4..7, Some(known)) => {
-                let put = self.library.import(key, known.id, &dedupe, &text, &spaces).await;
+            (4..7, Some(existing)) => {
+                let put = self.library.import(key, existing.id, &dedupe, &text, &spaces).await;
                 self.stored(put, key, &before, &dedupe, &text, &spaces).await;
-                format!("{writer} imports {} as {dedupe} {text:?} to {spaces:?}: {put:?}", known.id)
+                format!("{writer} imports {} as {dedupe} {text:?} to {spaces:?}: {put:?}", existing.id)
             }
-            (7, Some(known)) => {
-                let may = key
-                    .is_none_or(|key| known.spaces.iter().all(|space| key.contains(space)) && !known.spaces.is_empty());
+            (7, Some(existing)) => {
+                let may = key.is_none_or(|key| {
+                    existing.spaces.iter().all(|space| key.contains(space)) && !existing.spaces.is_empty()
+                });
                 if !may {
-                    return format!("{writer} may not change {}", known.id);
+                    return format!("{writer} may not change {}", existing.id);
                 }
                 let content = (self.rng.below(2) == 0).then_some(dedupe.as_str());
-                let edit = self.library.edit(key, &known, &text, content).await;
+                let edit = self.library.edit(key, &existing, &text, content).await;
                 match edit {
                     Edit::Done => {
                         if let Some(dedupe) = content {
-                            self.dedupe_of.insert(known.id, dedupe.to_owned());
+                            self.dedupe_of.insert(existing.id, dedupe.to_owned());
                         }
-                        let dedupe = self.dedupe_of[&known.id].clone();
-                        self.sent(key, &dedupe, &text, &known.spaces, Some(known.id)).await;
+                        let dedupe = self.dedupe_of[&existing.id].clone();
+                        self.sent(key, &dedupe, &text, &existing.spaces, Some(existing.id)).await;
                     }
                     Edit::Duplicate(other) => {
                         assert!(key.is_none() || before.contains(&other), "{writer} learns of {other}");
                     }
                     other => panic!("{other:?}"),
                 }
-                format!("{writer} changes {} to {text:?} as {content:?}: {edit:?}", known.id)
+                format!("{writer} changes {} to {text:?} as {content:?}: {edit:?}", existing.id)
             }
-            (8, Some(known)) => {
+            (8, Some(existing)) => {
                 let spaces = self.spaces(None);
-                let edit = MemoryEdit { spaces: Some(&spaces), ..unchanged(&known) };
+                let edit = MemoryEdit { spaces: Some(&spaces), ..unchanged(&existing) };
                 assert_eq!(self.library.world.store.memory_edit(&edit, at(1)).await.unwrap(), Edit::Done);
-                let (dedupe, title) = (self.dedupe_of[&known.id].clone(), known.title.clone());
-                self.sent(None, &dedupe, &title, &spaces, Some(known.id)).await;
-                format!("the account moves {} to {spaces:?}", known.id)
+                let (dedupe, title) = (self.dedupe_of[&existing.id].clone(), existing.title.clone());
+                self.sent(None, &dedupe, &title, &spaces, Some(existing.id)).await;
+                format!("the account moves {} to {spaces:?}", existing.id)
             }
-            (_, Some(known)) => {
+            (_, Some(existing)) => {
                 let (store, account) = (&self.library.world.store, &self.library.account);
                 match key {
-                    Some(key) => drop(store.memory_unlink(known.id, account, key).await.unwrap()),
-                    None => drop(store.memory_delete(known.id, account).await.unwrap()),
+                    Some(key) => drop(store.memory_unlink(existing.id, account, key).await.unwrap()),
+                    None => drop(store.memory_delete(existing.id, account).await.unwrap()),
                 }
-                format!("{writer} deletes {}", known.id)
+                format!("{writer} deletes {}", existing.id)
             }
         }
     }
@@ -249,7 +251,7 @@ impl Sequence<'_> {
         self.sent(key, dedupe, text, spaces, Some(id)).await;
     }
 
-    /// Texts that a limited key reads and must not.
+    /// Texts that a limited key can read but must not.
     async fn leaked(&self) -> BTreeSet<String> {
         let mut leaked = BTreeSet::new();
         for (nth, key) in self.keys.iter().enumerate() {
@@ -299,7 +301,7 @@ on_each_database! {
         assert_eq!(library.add(None, "page", "salaries", &[shut]).await, Put::Existing(own));
         let readable: Vec<String> = library.readable(&key).await.into_iter().map(|memory| memory.content).collect();
         assert_eq!(readable, ["planted"]);
-        // Adding to exactly its spaces means this memory: the account has it from then on.
+        // Adding to exactly its spaces refers to this memory: it belongs to the account from then on.
         assert_eq!(library.add(None, "page", "seen", &[open]).await, Put::Updated(planted));
         let other = library.add(None, "other", "one", &[open]).await;
         let Put::Created(other) = other else { panic!("{other:?}") };

@@ -20,10 +20,10 @@ on_each_database! {
         assert_eq!(store.machine_register(&thief, now()).await.unwrap(), Register::AlreadyRegistered);
         assert_eq!(store.machine_by_secret(&thief.secret).await.unwrap(), None);
         assert_eq!(store.identity(thief.user_cuid).await.unwrap(), None, "a refusal leaves nothing");
-        let known = store.machine_by_secret(&secret).await.unwrap().unwrap();
-        assert_eq!((known.facts.machine_uuid, &known.facts.user_cuid), (machine_uuid, &user_cuid));
-        assert_eq!((known.facts.account.as_ref(), known.has_held, known.last_seen_at), (None, false, now()));
-        assert_eq!(store.machine_facts(machine_uuid).await.unwrap(), Some(known));
+        let computer = store.machine_by_secret(&secret).await.unwrap().unwrap();
+        assert_eq!((computer.facts.machine_uuid, &computer.facts.user_cuid), (machine_uuid, &user_cuid));
+        assert_eq!((computer.facts.account.as_ref(), computer.has_held, computer.last_seen_at), (None, false, now()));
+        assert_eq!(store.machine_facts(machine_uuid).await.unwrap(), Some(computer));
         assert_eq!(store.machine_facts(world.rng.uuid_v7(now()).into()).await.unwrap(), None);
     }
 
@@ -81,9 +81,9 @@ on_each_database! {
         }
         let elsewhere = ConsentRule { machine: Some(other), lane: None, level: ConsentLevel::Full, set_by: Author::Person };
         store.consent_set(&[cuid], &elsewhere, None, now(), &world.rng).await.unwrap();
-        let mut known = store.machine_by_secret(&secret).await.unwrap().unwrap();
-        known.facts.consent.sort_by_key(|rule| rule.machine);
-        assert_eq!(known.facts.consent, rules);
+        let mut computer = store.machine_by_secret(&secret).await.unwrap().unwrap();
+        computer.facts.consent.sort_by_key(|rule| rule.machine);
+        assert_eq!(computer.facts.consent, rules);
     }
 
     async fn many_secrets_are_looked_up_at_once_and_answered_in_order(world: &World) {
@@ -96,12 +96,12 @@ on_each_database! {
         ] {
             store.consent_set(std::slice::from_ref(&cuid), &rule, None, now(), &world.rng).await.unwrap();
         }
-        let asked = [second_secret, world.secret(), first_secret, second_secret];
-        let known = store.machines_by_secret(&asked).await.unwrap();
-        let found: Vec<_> = known.iter().map(|known| known.as_ref().map(|known| known.facts.machine_uuid)).collect();
-        assert_eq!(found, [Some(second), None, Some(first), Some(second)]);
-        assert_eq!(known[2].as_ref().unwrap().facts.consent.len(), 2);
-        assert_eq!(known[0], known[3]);
+        let secrets = [second_secret, world.secret(), first_secret, second_secret];
+        let computers = store.machines_by_secret(&secrets).await.unwrap();
+        let ids: Vec<_> = computers.iter().map(|computer| computer.as_ref().map(|computer| computer.facts.machine_uuid)).collect();
+        assert_eq!(ids, [Some(second), None, Some(first), Some(second)]);
+        assert_eq!(computers[2].as_ref().unwrap().facts.consent.len(), 2);
+        assert_eq!(computers[0], computers[3]);
         assert_eq!(store.machines_by_secret(&[]).await.unwrap(), []);
     }
 
@@ -121,8 +121,8 @@ on_each_database! {
         let (machine, cuid, secret) = world.machine().await;
         assert_eq!(store.machine_attach(machine, &ada, at(5), &world.rng).await.unwrap(), Ok(()));
         assert_eq!(store.machine_attach(machine, &ada, at(9), &world.rng).await.unwrap(), Ok(()));
-        let known = store.machine_by_secret(&secret).await.unwrap().unwrap();
-        assert_eq!(known.facts.account, Some(ada.clone()));
+        let computer = store.machine_by_secret(&secret).await.unwrap().unwrap();
+        assert_eq!(computer.facts.account, Some(ada.clone()));
         assert_eq!(store.identity(&cuid).await.unwrap().unwrap().account, Some(ada.clone()));
         let computers = store.computers_of_account(&ada, 10).await.unwrap();
         assert_eq!(computers.len(), 1);
@@ -151,7 +151,7 @@ on_each_database! {
         let second = facts(second_secret).await;
         assert_eq!((second.account.as_ref(), second.identity_account.as_ref()), (None, Some(&ada)));
         assert!(second.is_outsider());
-        // It came and went, and the identity stays.
+        // The computer was detached, and the identity stays.
         store.machine_detach(machine, &ada, now()).await.unwrap();
         assert!(facts(register().await).await.is_outsider());
     }
@@ -171,7 +171,7 @@ on_each_database! {
         assert_eq!(refused, Err(AttachRefusal::CuidAlreadyClaimed));
         assert_eq!(store.machine_attach(second, &bob, now(), &world.rng).await.unwrap(), Ok(()));
 
-        // An identity for which an account was provisioned, without an owner.
+        // An identity with a provisioned account that has no owner.
         let (machine, cuid, secret) = {
             let cuid = world.cuid();
             let new = NewMachine {
@@ -206,7 +206,7 @@ on_each_database! {
         store.machine_remove(machine, now()).await.unwrap();
         assert_eq!(recorders(&ada).await, own);
 
-        // The service reports on a chain of its own. The level of a computer that was never attached is no business of the account.
+        // The service reports on a separate chain. The level of a computer that was never attached is not shown to the account.
         let rule = |machine| ConsentRule { machine: Some(machine), lane: None, level: ConsentLevel::Off, set_by: Author::Computer };
         for machine in [other, machine] {
             store.consent_set(std::slice::from_ref(&cuid), &rule(machine), None, now(), &world.rng).await.unwrap();
@@ -233,8 +233,8 @@ on_each_database! {
                 (Err(AttachRefusal::MachineAlreadyClaimed), Ok(())) => bob,
                 other => panic!("{other:?}"),
             };
-            let known = world.store.machine_by_secret(&secret).await.unwrap().unwrap();
-            assert_eq!(known.facts.account.as_ref(), Some(&winner));
+            let computer = world.store.machine_by_secret(&secret).await.unwrap().unwrap();
+            assert_eq!(computer.facts.account.as_ref(), Some(&winner));
             assert_eq!(world.store.identity(&cuid).await.unwrap().unwrap().account, Some(winner));
         }
     }
@@ -273,25 +273,25 @@ on_each_database! {
 
     async fn last_seen_moves_forward_only(world: &World) {
         let store = &world.store;
-        let mut seen = Vec::new();
+        let mut times = Vec::new();
         for seconds in 0..90 {
             let (machine, _, secret) = world.machine().await;
-            seen.push((machine, at(seconds), secret));
+            times.push((machine, at(seconds), secret));
         }
-        let touches: Vec<_> = seen.iter().map(|(machine, at, _)| (*machine, *at)).collect();
+        let touches: Vec<_> = times.iter().map(|(machine, at, _)| (*machine, *at)).collect();
         store.machines_touch(&touches, TimeDelta::zero()).await.unwrap();
-        let back: Vec<_> = seen.iter().map(|(machine, ..)| (*machine, at(-60))).collect();
+        let back: Vec<_> = times.iter().map(|(machine, ..)| (*machine, at(-60))).collect();
         store.machines_touch(&back, TimeDelta::zero()).await.unwrap();
         store.machines_touch(&[], TimeDelta::zero()).await.unwrap();
-        for (_, at, secret) in &seen {
+        for (_, at, secret) in &times {
             assert_eq!(store.machine_by_secret(secret).await.unwrap().unwrap().last_seen_at, *at);
         }
-        let (machine, last, secret) = &seen[0];
+        let (machine, last, secret) = &times[0];
         let minute = TimeDelta::minutes(1);
         for (later, moves) in [(minute - TimeDelta::milliseconds(1), false), (minute, true)] {
             store.machines_touch(&[(*machine, *last + later)], minute).await.unwrap();
-            let found = store.machine_by_secret(secret).await.unwrap().unwrap().last_seen_at;
-            assert_eq!(found == *last + later, moves, "{later}");
+            let last_seen = store.machine_by_secret(secret).await.unwrap().unwrap().last_seen_at;
+            assert_eq!(last_seen == *last + later, moves, "{later}");
         }
     }
 
@@ -306,7 +306,7 @@ on_each_database! {
     }
 }
 
-/// PostgreSQL keeps plans. One that was made when a table was empty must not read it whole when it is full.
+/// PostgreSQL caches plans. A plan from the time when a table was empty must not scan it when it is full.
 #[tokio::test]
 async fn a_plan_made_for_empty_tables_probes_full_ones() {
     let Some(world) = World::on_postgres().await else { return };
@@ -314,7 +314,7 @@ async fn a_plan_made_for_empty_tables_probes_full_ones() {
     let settings = store::DatabaseSettings { connections_max: 1, ..world.settings.clone() };
     let store = store::Store::open(&settings, &world.path()).await.unwrap();
     let store::Pool::Postgres(pool) = store.pool() else { unreachable!() };
-    let asked: Vec<_> = (0..2).map(|_| world.secret()).collect();
+    let secrets: Vec<_> = (0..2).map(|_| world.secret()).collect();
     let hold = async |round: i64| {
         let sender = store::held::Sender::Machine(world.rng.uuid_v7(now()).into());
         let named = |i: i64| {
@@ -326,7 +326,7 @@ async fn a_plan_made_for_empty_tables_probes_full_ones() {
         store.held_insert(&new, &store::held::HeldQuotas::default()).await.unwrap();
     };
     for round in 0..20 {
-        store.machines_by_secret(&asked).await.unwrap();
+        store.machines_by_secret(&secrets).await.unwrap();
         hold(round).await;
     }
     let scans = async || {
@@ -340,11 +340,11 @@ async fn a_plan_made_for_empty_tables_probes_full_ones() {
         world.machine().await;
     }
     for round in 20..40 {
-        store.machines_by_secret(&asked).await.unwrap();
+        store.machines_by_secret(&secrets).await.unwrap();
         hold(round).await;
     }
     assert_eq!(scans().await, before);
-    // The planner would plan again for the length of an array that it sees.
+    // The planner would plan again for the length of a visible array.
     let sql =
         "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE 'SELECT asked.secret%'";
     let (generic, custom): (i64, i64) = store::pool::query(sql).fetch_one(pool).await.unwrap();

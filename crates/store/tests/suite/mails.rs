@@ -1,4 +1,4 @@
-//! Letters that wait to be sent.
+//! The queue of outgoing mail.
 
 use chrono::TimeDelta;
 use domain::confirm::ConfirmedVia;
@@ -45,7 +45,7 @@ on_each_database! {
         assert_eq!(store.leases_take_over(at(2)).await.unwrap(), 1);
         let again = store.mails_claim_due(at(2), at(60), 10).await.unwrap();
         assert_eq!(again.iter().map(|due| (due.mail.id, due.tries)).collect::<Vec<_>>(), [(mails[0].id, 2)]);
-        // A mail that was sent, or is to be tried at a later time, has no lease.
+        // A mail that was sent, or is scheduled for a later time, has no lease.
         assert!(under(&living).mail_sent(mails[1].id, at(3)).await.unwrap());
         assert!(store.mail_failed(mails[0].id, MailFailure::TryAgainAt(at(50)), at(3)).await.unwrap());
         let third = traits(world, "third");
@@ -54,7 +54,7 @@ on_each_database! {
         assert_eq!(under(&third).mails_claim_due(at(4), at(60), 10).await.unwrap()[0].mail.id, mails[2].id);
     }
 
-    async fn a_failure_puts_a_letter_off_or_ends_it(world: &World) {
+    async fn a_failure_puts_a_mail_off_or_ends_it(world: &World) {
         let store = &world.store;
         let mail = world.new_mail("ada@example.com");
         store.mail_write(&mail, now()).await.unwrap();
@@ -67,7 +67,7 @@ on_each_database! {
         assert_eq!(store.mails_claim_due(at(1000), at(2000), 10).await.unwrap(), []);
     }
 
-    async fn two_nodes_never_take_one_letter(world: &World) {
+    async fn two_nodes_never_take_one_mail(world: &World) {
         let second = world.second().await;
         for _ in 0..20 {
             world.store.mail_write(&world.new_mail("ada@example.com"), now()).await.unwrap();

@@ -1,4 +1,4 @@
-//! One suite for both databases: every law here runs on SQLite and on PostgreSQL, and every method of the store is in it.
+//! One suite for both databases: every test runs on SQLite and on PostgreSQL, and covers every method of the store.
 #![expect(clippy::unwrap_used, reason = "the bodies of the tests are outside of the functions that run them")]
 
 mod accounts;
@@ -8,6 +8,7 @@ mod balance;
 mod batches;
 mod budgets;
 mod changes;
+mod chunks;
 mod closings;
 mod common_words;
 mod completeness;
@@ -29,7 +30,6 @@ mod memories;
 mod near;
 mod nodes;
 mod outbox;
-mod passages;
 mod probes;
 mod replica;
 mod rows;

@@ -1,4 +1,4 @@
-//! Pages and notes that are kept.
+//! Pages and notes.
 
 use domain::Digest;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
@@ -65,7 +65,7 @@ impl Draft {
     }
 }
 
-/// This number of memories, of [`BYTES_MAX`] bytes together on the plan FREE.
+/// This number of memories, with a total of [`BYTES_MAX`] bytes on the plan FREE.
 pub fn memory_quota(memories_max: u32) -> MemoryQuota {
     MemoryQuota { memories_max, bytes_max: ByPlan::new(|plan| if plan == Plan::Free { BYTES_MAX } else { 0 }) }
 }
@@ -77,7 +77,7 @@ pub fn model() -> ModelId {
     ModelId { name: "small".into(), dimensions: 4 }
 }
 
-/// A space, made as `store::space` makes it.
+/// A space, created with `store::space`.
 pub async fn space(world: &World, account: &UserAccountId) -> SpaceId {
     const SQL: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
         VALUES ($1, $2, 'space', $3, $3, $4)";
@@ -109,17 +109,17 @@ on_each_vector_index! {
         draft.spaces = vec![blue, red];
         assert_eq!(draft.put(store, 9).await, Put::Existing(id));
         let scope = MemoryScope::Account(ada.clone());
-        let kept = store.memory_by_id(id, &scope).await.unwrap().unwrap();
-        assert_eq!((kept.kind, kept.title.as_str()), (MemoryType::Page, "A title"));
-        assert_eq!((kept.url.as_deref(), kept.content.as_str()), (Some("https://example.com/"), "first\u{fffd}\nsecond"));
-        assert_eq!((kept.spaces, kept.account), (vec![red, blue], ada.clone()));
+        let memory = store.memory_by_id(id, &scope).await.unwrap().unwrap();
+        assert_eq!((memory.kind, memory.title.as_str()), (MemoryType::Page, "A title"));
+        assert_eq!((memory.url.as_deref(), memory.content.as_str()), (Some("https://example.com/"), "first\u{fffd}\nsecond"));
+        assert_eq!((memory.spaces, memory.account), (vec![red, blue], ada.clone()));
         draft.texts.push("third".into());
         assert_eq!(draft.put(store, 9).await, Put::Updated(id));
-        let kept = store.memories_by_id(&[id], &scope, 5).await.unwrap();
-        assert_eq!(kept[0].content, "first", "no more than asked for");
-        let shelf = store.shelves_in(&scope, 1).await.unwrap()[0];
-        // Two words of the title count three times, "a" among them.
-        assert_eq!((shelf.chunks, shelf.words), (3, 3 * (2 * 3 + 1)));
+        let memories = store.memories_by_id(&[id], &scope, 5).await.unwrap();
+        assert_eq!(memories[0].content, "first", "no more than asked for");
+        let account_index = store.account_indexes_in(&scope, 1).await.unwrap()[0];
+        // Two words of the title count three times, including "a".
+        assert_eq!((account_index.chunks, account_index.words), (3, 3 * (2 * 3 + 1)));
         assert_eq!(store.memories_kept(&ada).await.unwrap(), 1);
     }
 
@@ -173,10 +173,10 @@ on_each_vector_index! {
         assert_eq!(first.put(store, 9).await, Put::Created(first.id));
         let mut other = Draft::new(world, &ada, "page", &["what else", "it says"]);
         (other.title, other.spaces, other.key_spaces) = ("Another", vec![blue], Some(vec![blue]));
-        // The key does not read the memory in red, so its own is another one.
+        // The key does not cover the space of the memory in red, so its own memory is a different one.
         assert_eq!(other.put(store, 9).await, Put::Created(other.id));
         assert_eq!(kept(first.id).await.spaces, [red]);
-        // In a space of the key and in another, it is linked and stays as it was.
+        // In a space of the key and in another, it is linked and stays unchanged.
         first.spaces = vec![red, green];
         first.put(store, 9).await;
         let mut third = Draft::new(world, &ada, "page", &["what else"]);
@@ -188,7 +188,7 @@ on_each_vector_index! {
         third.key_spaces = Some(vec![red, green, yellow]);
         assert_eq!(third.put(store, 9).await, Put::Updated(first.id));
         assert_eq!(kept(first.id).await.title, "Another");
-        // One in no space is the account's alone.
+        // A memory in no space belongs only to the account.
         let everywhere = Draft::new(world, &ada, "everywhere", &["as it was"]);
         everywhere.put(store, 9).await;
         let mut changed = Draft::new(world, &ada, "everywhere", &["what else"]);
@@ -208,16 +208,16 @@ on_each_vector_index! {
         let (id, both) = (draft.id, [red, green]);
         assert_eq!(store.memory_unlink(id, &bob, &both).await.unwrap(), Unlink::NotThere);
         assert_eq!(store.memory_unlink(id, &ada, &[green]).await.unwrap(), Unlink::NotThere);
-        let shelf = store.shelves_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
-        let known = store.shelf_changes(shelf.number, 0, &model(), 9).await.unwrap().upto;
+        let account_index = store.account_indexes_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
+        let known = store.account_index_changes(account_index.number, 0, &model(), 9).await.unwrap().upto;
         assert_eq!(store.memory_unlink(id, &ada, &both).await.unwrap(), Unlink::Unlinked);
         assert_eq!(store.memory_unlink(id, &ada, &both).await.unwrap(), Unlink::NotThere);
         for (space, count) in [(red, 0), (blue, 1)] {
             assert_eq!(store.memories_in_space(space).await.unwrap(), count);
             assert_eq!(store.memory_by_id(id, &MemoryScope::Spaces(vec![space])).await.unwrap().is_some(), count == 1);
         }
-        // Indexes in memory follow.
-        let followed = store.shelf_changes(shelf.number, known, &model(), 9).await.unwrap().memories;
+        // In-memory indexes follow.
+        let followed = store.account_index_changes(account_index.number, known, &model(), 9).await.unwrap().memories;
         assert_eq!((followed.len(), followed[0].memory, &followed[0].spaces), (1, id, &vec![blue]));
         assert_eq!(followed[0].vectors.len(), 2);
         assert_eq!(store.memory_unlink(id, &ada, &[blue]).await.unwrap(), Unlink::Deleted);
@@ -245,8 +245,8 @@ on_each_vector_index! {
         assert_eq!(rows_left(world).await, 0);
         assert_eq!(store.memories_in_space(space).await.unwrap(), 0);
         assert_eq!(store.memory_by_id(draft.id, &MemoryScope::Account(ada.clone())).await.unwrap(), None);
-        let shelf = store.shelves_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
-        assert_eq!((shelf.chunks, shelf.words), (0, 0));
+        let account_index = store.account_indexes_in(&MemoryScope::Account(ada.clone()), 1).await.unwrap()[0];
+        assert_eq!((account_index.chunks, account_index.words), (0, 0));
         // It may be stored again.
         of_bob.account = ada;
         assert!(matches!(of_bob.put(store, 9).await, Put::Created(_)));
@@ -289,7 +289,7 @@ on_each_vector_index! {
         assert_eq!(walk(MemoryScope::Spaces(vec![shared, other])).await, in_shared);
         assert_eq!(walk(MemoryScope::Spaces(vec![])).await, []);
         assert_eq!(store.memories_in_space(shared).await.unwrap(), 6);
-        // Of another account, by its id alone: nothing.
+        // Another account's memory cannot be read by its id.
         assert_eq!(store.memory_by_id(of_ada[1], &MemoryScope::Account(bob)).await.unwrap(), None);
         assert_eq!(store.memory_by_id(of_ada[1], &MemoryScope::Spaces(vec![shared])).await.unwrap(), None);
         assert!(store.memory_by_id(of_ada[0], &MemoryScope::Spaces(vec![shared])).await.unwrap().is_some());

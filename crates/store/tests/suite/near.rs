@@ -1,18 +1,18 @@
-//! Vectors that the database compares itself.
+//! Vector search in the database.
 
 use domain::ids::UserAccountId;
 use domain::memory::ModelId;
+use store::chunk::near::prepare::NearVectorsState;
+use store::chunk::{AccountStatistics, ChunkId, ChunkLimits};
 use store::memory::MemoryScope;
-use store::passage::near::prepare::NearVectorsState;
-use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
 use store::{Pool, Store};
 
 use crate::memories::{Draft, model, space};
 use crate::world::World;
 use harness::on_each_database;
 
-async fn shelf(store: &Store, account: &UserAccountId) -> AccountStatistics {
-    store.shelves_in(&MemoryScope::Account(account.clone()), 1).await.unwrap()[0]
+async fn account_index(store: &Store, account: &UserAccountId) -> AccountStatistics {
+    store.account_indexes_in(&MemoryScope::Account(account.clone()), 1).await.unwrap()[0]
 }
 
 async fn kept(world: &World, account: &UserAccountId, key: &'static str, vectors: &[[f32; 4]]) -> Draft {
@@ -26,15 +26,16 @@ async fn kept(world: &World, account: &UserAccountId, key: &'static str, vectors
 /// The texts of the near chunks, nearest first.
 async fn texts(store: &Store, account: &UserAccountId, near: &[(ChunkId, f32)]) -> Vec<String> {
     assert!(near.is_sorted_by(|a, b| a.1 >= b.1), "{near:?}");
-    let chunks: Vec<ChunkId> = near.iter().map(|(chunk, _)| *chunk).collect();
-    let passages = store.passages(&chunks, &MemoryScope::Account(account.clone()), None).await.unwrap();
-    let text = |chunk: &ChunkId| passages.iter().find(|passage| passage.chunk == *chunk).unwrap().content.clone();
-    chunks.iter().map(text).collect()
+    let ids: Vec<ChunkId> = near.iter().map(|(id, _)| *id).collect();
+    let chunks = store.chunks(&ids, &MemoryScope::Account(account.clone()), None).await.unwrap();
+    let text = |id: &ChunkId| chunks.iter().find(|chunk| chunk.chunk == *id).unwrap().content.clone();
+    ids.iter().map(text).collect()
 }
 
 async fn near(world: &World, account: &UserAccountId, query: [f32; 4], count: usize) -> Vec<String> {
-    let shelf = shelf(&world.store, account).await;
-    let near = world.store.nearest(&shelf, &model(), &query, ChunkLimits::any(count), usize::MAX).await.unwrap();
+    let account_index = account_index(&world.store, account).await;
+    let near =
+        world.store.nearest(&account_index, &model(), &query, ChunkLimits::any(count), usize::MAX).await.unwrap();
     texts(&world.store, account, &near).await
 }
 
@@ -62,20 +63,26 @@ async fn without_postgresql_there_is_nothing_to_fill_and_nothing_near() {
     let world = World::on_sqlite().await;
     let ada = world.account("ada@example.com").await;
     kept(&world, &ada, "1", &[[1.0, 0.0, 0.0, 0.0]]).await;
-    let (store, shelf) = (&world.store, shelf(&world.store, &ada).await);
+    let (store, account_index) = (&world.store, account_index(&world.store, &ada).await);
     assert!(store.near_fill(1).await.unwrap());
-    assert!(store.nearest(&shelf, &model(), &[1.0; 4], ChunkLimits::any(9), 0).await.unwrap().is_empty());
-    assert!(store.nearest_in_spaces(&[shelf], &[], &model(), &[1.0; 4], ChunkLimits::any(9)).await.unwrap().is_empty());
+    assert!(store.nearest(&account_index, &model(), &[1.0; 4], ChunkLimits::any(9), 0).await.unwrap().is_empty());
+    assert!(
+        store
+            .nearest_in_spaces(&[account_index], &[], &model(), &[1.0; 4], ChunkLimits::any(9))
+            .await
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(store.graph_missing(&model(), 0).await.unwrap(), None);
     assert_eq!(store.graph_count(&model()).await.unwrap(), 0);
-    assert!(!store.graph_make(shelf.number, &model()).await.unwrap());
+    assert!(!store.graph_make(account_index.number, &model()).await.unwrap());
 }
 
 #[tokio::test]
 async fn pgvector_has_every_vector_that_was_kept_and_none_that_was_forgotten() {
     let Some(world) = World::on_pgvector().await else { return };
     let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
-    // 16-bit numbers of every size, and each sign.
+    // 16-bit numbers of all magnitudes, with both signs.
     let odd = [[65_504.0, -6.1e-5, 5.96e-8, -0.0], [0.333, -1e-6, -65_504.0, 1.0]];
     kept(&world, &bob, "odd", &odd).await;
     let mut page = kept(&world, &ada, "page", &[[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]).await;
@@ -96,11 +103,11 @@ async fn pgvector_has_every_vector_that_was_kept_and_none_that_was_forgotten() {
     assert_eq!(world.store.vectors_put(&model(), &vectors).await.unwrap(), 1);
     assert_eq!(near(&world, &ada, query, 1).await.len(), 1);
     assert_eq!(differences(&world).await, 0);
-    // Of another model, and of another length.
+    // Vectors of another model, and of another length.
     let other = ModelId { name: "other".into(), dimensions: 3 };
     assert_eq!(world.store.vectors_put(&other, &[(waiting[0].chunk, vec![0.0, 0.0, 1.0])]).await.unwrap(), 1);
     assert_eq!(near(&world, &ada, query, 9).await, ["other 1", "other 0"]);
-    let at = shelf(&world.store, &ada).await;
+    let at = account_index(&world.store, &ada).await;
     assert_eq!(
         world.store.nearest(&at, &other, &[0.0, 0.0, 2.0], ChunkLimits::any(9), 9).await.unwrap(),
         [(waiting[0].chunk, 1.0)]
@@ -128,19 +135,22 @@ async fn pgvector_looks_only_where_it_may() {
     let query = [0.5, 0.5, 0.0, 0.0];
     assert_eq!(near(&world, &ada, query, 9).await, ["ada 0", "ada red 0"]);
     assert_eq!(near(&world, &bob, query, 9).await, ["bob 0", "bob red 0", "bob both 0"]);
-    let (ours, theirs) = (shelf(&world.store, &ada).await, shelf(&world.store, &bob).await);
-    for (shelves, spaces, found) in [
-        (vec![ours, theirs], vec![red], 3),
-        (vec![ours, theirs], vec![blue, red], 3),
-        (vec![ours, theirs], vec![blue], 1),
-        (vec![theirs], vec![red], 2),
-        (vec![ours], vec![blue], 0),
-        (vec![ours, theirs], vec![], 0),
+    let (ada_index, bob_index) = (account_index(&world.store, &ada).await, account_index(&world.store, &bob).await);
+    for (account_indexes, spaces, found) in [
+        (vec![ada_index, bob_index], vec![red], 3),
+        (vec![ada_index, bob_index], vec![blue, red], 3),
+        (vec![ada_index, bob_index], vec![blue], 1),
+        (vec![bob_index], vec![red], 2),
+        (vec![ada_index], vec![blue], 0),
+        (vec![ada_index, bob_index], vec![], 0),
         (vec![], vec![red], 0),
     ] {
-        let near =
-            world.store.nearest_in_spaces(&shelves, &spaces, &model(), &query, ChunkLimits::any(9)).await.unwrap();
-        assert_eq!(near.len(), found, "{shelves:?} {spaces:?}");
+        let near = world
+            .store
+            .nearest_in_spaces(&account_indexes, &spaces, &model(), &query, ChunkLimits::any(9))
+            .await
+            .unwrap();
+        assert_eq!(near.len(), found, "{account_indexes:?} {spaces:?}");
         assert!(near.iter().all(|(_, cosine)| (cosine - 0.5_f32.sqrt()).abs() < 1e-3), "{near:?}");
     }
 }
@@ -172,7 +182,7 @@ async fn pgvector_takes_over_stored_vectors_while_others_write() {
     assert_eq!(world.store.near_prepare().await.unwrap(), NearVectorsState::Whole);
     assert_eq!(differences(&world).await, 0);
     assert_eq!(near(&world, &bob, [1.0, 0.0, 0.0, 0.0], 9).await.len(), 6);
-    // Left for good, as the readme says, and taken up again.
+    // Disabled permanently, as described in the readme, and enabled again.
     world.tamper("DROP FUNCTION vectors_near_follow CASCADE; DROP TABLE vectors_near, vectors_near_filled").await;
     kept(&world, &bob, "later", &[[1.0, 0.0, 0.0, 0.0]]).await;
     assert_eq!(world.store.near_prepare().await.unwrap(), NearVectorsState::Filling);
@@ -194,7 +204,7 @@ async fn pgvector_spreads_its_results_over_memories() {
         draft.spaces = vec![space];
         draft.put(&world.store, 9).await;
     }
-    let (store, at) = (&world.store, shelf(&world.store, &ada).await);
+    let (store, at) = (&world.store, account_index(&world.store, &ada).await);
     for graph in [false, true] {
         if graph {
             assert!(store.graph_make(at.number, &model()).await.unwrap());
@@ -214,9 +224,9 @@ async fn pgvector_spreads_its_results_over_memories() {
     }
 }
 
-/// A graph is made by chance and may miss a few.
+/// A graph is built randomly and may miss a few neighbours.
 #[tokio::test]
-async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
+async fn pgvector_walks_through_a_large_account_index_and_finds_the_same() {
     let Some(world) = World::on_pgvector().await else { return };
     let ada = world.account("ada@example.com").await;
     let point = |at: u16| {
@@ -226,17 +236,17 @@ async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
         raw.map(|part| part / length)
     };
     let many = kept(&world, &ada, "many", &(0..1_000).map(point).collect::<Vec<_>>()).await;
-    let at = shelf(&world.store, &ada).await;
+    let at = account_index(&world.store, &ada).await;
     assert_eq!(world.store.graph_missing(&model(), 1_000).await.unwrap(), None);
     assert_eq!(world.store.graph_missing(&model(), 999).await.unwrap(), Some(at.number));
     let found = async |exact_max: usize| {
-        let mut found = Vec::new();
+        let mut results = Vec::new();
         for query in [0, 250, 600] {
-            found.push(
+            results.push(
                 world.store.nearest(&at, &model(), &point(query), ChunkLimits::any(20), exact_max).await.unwrap(),
             );
         }
-        found
+        results
     };
     let exact = found(usize::MAX).await;
     assert_eq!(found(0).await, exact, "without a graph, everything is compared");
@@ -254,13 +264,13 @@ async fn pgvector_walks_through_a_large_shelf_and_finds_the_same() {
     assert!(same >= 54, "{same} of 60");
     let long = ModelId { name: "long".into(), dimensions: 3_000 };
     assert!(!world.store.graph_make(at.number, &long).await.unwrap());
-    // Deleted vectors are in the graph still, and in no answer; the remaining ones are found, however many are deleted.
+    // Deleted vectors are still in the graph but in no result; the remaining ones are found, however many are deleted.
     kept(&world, &ada, "new", &[point(0), point(1)]).await;
     assert!(world.store.memory_delete(many.id, &ada).await.unwrap());
     let left = AccountStatistics { chunks: 2, ..at };
     let near = world.store.nearest(&left, &model(), &point(0), ChunkLimits::any(20), 0).await.unwrap();
     assert_eq!(texts(&world.store, &ada, &near).await, ["new 0", "new 1"]);
-    // Another model's graph takes its place.
+    // The graph of another model replaces it.
     let other = ModelId { name: "it's other".into(), dimensions: 4 };
     assert!(world.store.graph_make(at.number, &other).await.unwrap());
     assert_eq!(world.store.graph_missing(&model(), 0).await.unwrap(), Some(at.number));

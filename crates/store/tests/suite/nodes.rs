@@ -58,8 +58,8 @@ on_each_database! {
         store.node_beat(&beat(&one), clock.now()).await.unwrap();
         let busy = NodeBeat { unready: Some("store: no\0answer"), is_draining: true, has_sequencer: true, ..beat(&one) };
         store.node_beat(&busy, clock.now()).await.unwrap();
-        let found = store.nodes(clock.now()).await.unwrap();
-        let [node] = &found[..] else { panic!("{found:?}") };
+        let nodes = store.nodes(clock.now()).await.unwrap();
+        let [node] = &nodes[..] else { panic!("{nodes:?}") };
         assert_eq!(node.traits, one);
         assert_eq!((node.is_draining, node.has_sequencer, node.batches), (true, true, 1));
         assert_eq!(node.unready.as_deref(), Some("store: no\u{fffd}answer"));

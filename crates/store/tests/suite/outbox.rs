@@ -23,7 +23,7 @@ async fn set(world: &World, store: &Store, cuid: &UserCuid, rule: &ConsentRule, 
     changed.unwrap().len()
 }
 
-/// What waits, opened, and shown to be one chain.
+/// The waiting events, opened, and checked to be one chain.
 async fn waiting(store: &Store, cuid: &UserCuid) -> Vec<Sealed> {
     let mut opened: Vec<Sealed> = Vec::new();
     for event in store.outbox_of(cuid, 100).await.unwrap() {
@@ -55,8 +55,8 @@ on_each_database! {
         let pretender = NewMachine { machine_uuid: machine, user_cuid: &user_cuid, name: None, secret };
         assert_eq!(store.machine_register(&pretender, now()).await.unwrap(), Register::AlreadyRegistered);
         let payloads: Vec<_> = events.iter().map(|event| event.envelope.payload.clone()).collect();
-        let told: Vec<_> = payloads.iter().map(|payload| (payload["previous_level"].as_str(), payload["level"].as_str().unwrap(), payload["lane"].as_str())).collect();
-        assert_eq!(told, [(None, "off", None), (Some("off"), "full", None), (None, "off", Some("rsi"))]);
+        let levels: Vec<_> = payloads.iter().map(|payload| (payload["previous_level"].as_str(), payload["level"].as_str().unwrap(), payload["lane"].as_str())).collect();
+        assert_eq!(levels, [(None, "off", None), (Some("off"), "full", None), (None, "off", Some("rsi"))]);
         assert_eq!(events[0].envelope.seq, 0);
         for event in &events {
             assert_eq!(event.envelope.scope.machine_id, machine);
@@ -85,7 +85,7 @@ on_each_database! {
         assert!(!store.pauses_of_account(&account, at(4)).await.unwrap().is_any());
         let events = waiting(store, &cuid).await;
         assert_eq!(events.iter().filter(|event| event.envelope.payload.contains_key("pause")).count(), 2);
-        // The level is that of before.
+        // The level is the previous one.
         assert_eq!(store.consent_rules(&cuid).await.unwrap(), []);
     }
 
@@ -99,7 +99,7 @@ on_each_database! {
         assert_eq!(store.consent_set_baseline(&account, &off, &LevelAuthor { reason: Some("why"), ..LevelAuthor::default() }, at(1), &world.rng).await.unwrap().len(), 2);
         let llm = baseline(Some(Lane::Llm), ConsentLevel::MetadataOnly, Author::Agent);
         store.consent_set_baseline(&account, &llm, &LevelAuthor::default(), at(2), &world.rng).await.unwrap();
-        // Levels of one computer are not for others, and of two different levels the newest counts.
+        // Levels of one computer do not apply to others, and of two different levels the newest counts.
         let own = ConsentRule { machine: Some(first), lane: Some(Lane::Rsi), level: ConsentLevel::Full, set_by: Author::Person };
         store.consent_set(std::slice::from_ref(&first_cuid), &own, None, at(3), &world.rng).await.unwrap();
         let newest = baseline(Some(Lane::Llm), ConsentLevel::Full, Author::Person);
@@ -116,7 +116,7 @@ on_each_database! {
         });
         assert_eq!(serde_json::json!(payloads), serde_json::json!([expected("off", None), expected("full", Some("llm"))]));
         assert_eq!(events[0].envelope.scope.user_account_id.as_ref(), Some(&account));
-        // Approving it again changes nothing, nor does it for an account without levels.
+        // Approving it again does not change levels, nor does attaching it to an account without levels.
         store.machine_attach(facts.machine_uuid, &account, at(5), &world.rng).await.unwrap().unwrap();
         assert_eq!(waiting(store, &cuid).await.len(), 2);
         let (_, foreign, _) = world.attached(&world.account("bob@example.com").await).await;
@@ -173,22 +173,22 @@ on_each_database! {
         let first = [edit(Some(machine), Some(Lane::Llm), None, Some(full)), edit(None, None, None, Some(off))];
         assert_eq!(apply(&first, 1).await, written(2));
         assert_eq!(rules().await, [(None, None, off), (Some(machine), Some(Lane::Llm), full)]);
-        // Stale in one edit, and nothing of the others is written.
+        // If one edit is stale, no edit is written.
         let stale = [edit(None, Some(Lane::Rsi), None, Some(full)), edit(None, None, Some(full), None)];
         assert_eq!(apply(&stale, 2).await, ConsentEdited::Stale);
         assert_eq!(apply(&first, 3).await, ConsentEdited::Stale);
         assert_eq!(rules().await.len(), 2);
-        // The exception ends, and its report contains the level that the scope follows.
+        // The exception ends, and its report contains the level that applies again.
         assert_eq!(apply(&[edit(Some(machine), Some(Lane::Llm), Some(full), None)], 4).await, written(1));
         assert_eq!(apply(&[edit(None, None, Some(off), None)], 5).await, written(1));
         assert_eq!(apply(&[edit(None, None, None, None)], 6).await, ConsentEdited::Written { records: 0, identities: vec![] });
         assert_eq!(rules().await, []);
         let payloads: Vec<_> = waiting(store, &cuid).await.into_iter().map(|event| event.envelope.payload).collect();
-        let shown: Vec<_> = payloads
+        let reports: Vec<_> = payloads
             .iter()
             .map(|payload| (payload["previous_level"].as_str(), payload["level"].as_str(), payload.get("inherited").is_some()))
             .collect();
-        assert_eq!(shown, [
+        assert_eq!(reports, [
             (None, Some("off"), false),
             (None, Some("full"), false),
             (Some("full"), Some("off"), true),
@@ -207,7 +207,7 @@ on_each_database! {
         let ((_, cuid, _), (_, other, _)) = (world.machine().await, world.machine().await);
         set(world, store, &other, &rule(None, ConsentLevel::Off), 1).await;
         set(world, store, &cuid, &rule(None, ConsentLevel::Off), 0).await;
-        // The longest waiting first.
+        // Longest waiting first.
         assert_eq!(store.outbox_identities(10).await.unwrap(), [cuid.clone(), other.clone()]);
         let first = waiting(store, &cuid).await.remove(0);
         assert!(store.outbox_done(first.envelope.event_id).await.unwrap());
@@ -232,7 +232,7 @@ on_each_database! {
         assert_eq!(moved[0].envelope.position().prev, Prev::Genesis);
         let ids = |events: &[Sealed]| events.iter().map(|event| event.envelope.event_id).collect::<Vec<_>>();
         assert_eq!(ids(&moved), ids(&before[1..]));
-        // A lower epoch than ours is closed already.
+        // A lower epoch than the stored one is already closed.
         assert_eq!(store.outbox_rechain(&cuid, 7, 0).await.unwrap(), 2);
         // A caller that was refused in an earlier epoch changes nothing.
         for refused in [0, 7] {

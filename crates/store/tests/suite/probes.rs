@@ -10,7 +10,7 @@ use store::{Pool, Store};
 use crate::world::{World, at, now};
 use harness::on_each_database;
 
-/// Closes the connections of all reads that are no probes, of a store on SQLite.
+/// Closes the SQLite connections of all reads that are not probes.
 async fn close_beside_probes(store: &Store) {
     let Pool::Sqlite { readers, .. } = store.pool() else { unreachable!() };
     readers.close_beside_probes().await;
@@ -61,14 +61,14 @@ on_each_database! {
         world.store.readable().await.unwrap_err();
         rename("ALTER TABLE elsewhere RENAME TO machines").await;
         world.store.readable().await.unwrap();
-        let found = Probe::<FoundRow>::short("SELECT id, email FROM persons WHERE email = $1");
-        probe(found).bind("nobody@example.com").check(world.store.pool()).await.unwrap();
+        let statement = Probe::<FoundRow>::short("SELECT id, email FROM persons WHERE email = $1");
+        probe(statement).bind("nobody@example.com").check(world.store.pool()).await.unwrap();
     }
 
     async fn parameters_are_bound_by_number(world: &World) {
-        let found = Probe::<FoundRow>::short("SELECT id, email FROM persons WHERE email = $2 AND id = $1");
+        let statement = Probe::<FoundRow>::short("SELECT id, email FROM persons WHERE email = $2 AND id = $1");
         let (pool, person) = (world.store.pool(), world.person("ada@example.com").await);
-        let of = |id: uuid::Uuid| probe(found).bind(id).bind(person.email.as_str());
+        let of = |id: uuid::Uuid| probe(statement).bind(id).bind(person.email.as_str());
         let row = of(person.id.as_uuid()).fetch_optional(pool).await.unwrap().unwrap();
         assert_eq!((row.id, row.email.as_str()), (person.id.as_uuid(), "ada@example.com"));
         assert_eq!(of(person.id.as_uuid()).fetch_all(pool).await.unwrap().len(), 1);
@@ -76,10 +76,10 @@ on_each_database! {
     }
 
     async fn kept_rows_are_those_of_their_arguments_until_a_commit(world: &World) {
-        let found = Probe::<FoundRow>::kept("SELECT id, email FROM persons WHERE email = $1");
+        let statement = Probe::<FoundRow>::kept("SELECT id, email FROM persons WHERE email = $1");
         let (pool, first) = (world.store.pool(), world.person("ada@example.com").await);
         for _ in 0..3 {
-            let of = |email: &'static str| probe(found).bind(email);
+            let of = |email: &'static str| probe(statement).bind(email);
             let one = of("ada@example.com").fetch_optional(pool).await.unwrap();
             assert_eq!(one.unwrap().id, first.id.as_uuid());
             assert!(of("grace@example.com").fetch_optional(pool).await.unwrap().is_none());
@@ -87,7 +87,7 @@ on_each_database! {
             assert_eq!(of("ada@example.com").fetch_all(pool).await.unwrap().len(), 1);
         }
         let second = world.person("grace@example.com").await;
-        let now = probe(found).bind("grace@example.com").fetch_optional(pool).await.unwrap();
+        let now = probe(statement).bind("grace@example.com").fetch_optional(pool).await.unwrap();
         assert_eq!(now.unwrap().id, second.id.as_uuid());
     }
 
@@ -107,12 +107,12 @@ on_each_database! {
         for round in 1..20 {
             // The rows stay in memory until the other process commits.
             for _ in 0..3 {
-                let found = world.store.session_by_hash(&session, now()).await.unwrap().unwrap();
-                assert_eq!(found.expires_at, at(99 + round));
+                let row = world.store.session_by_hash(&session, now()).await.unwrap().unwrap();
+                assert_eq!(row.expires_at, at(99 + round));
             }
             assert!(other.session_slide(&session, at(100 + round), now()).await.unwrap());
-            let found = world.store.session_by_hash(&session, now()).await.unwrap().unwrap();
-            assert_eq!(found.expires_at, at(100 + round));
+            let row = world.store.session_by_hash(&session, now()).await.unwrap().unwrap();
+            assert_eq!(row.expires_at, at(100 + round));
         }
         assert!(other.session_revoke(&session, now()).await.unwrap());
         assert_eq!(world.store.session_by_hash(&session, now()).await.unwrap(), None);
@@ -121,7 +121,7 @@ on_each_database! {
     }
 }
 
-/// Probes succeed although no other read does.
+/// Probes succeed although all other reads fail.
 #[tokio::test]
 async fn sqlite_answers_probes_in_place() {
     let world = World::on_sqlite().await;
@@ -149,7 +149,7 @@ async fn sqlite_answers_probes_in_place() {
     assert!(world.store.persons(1).await.unwrap_err().is_unavailable(), "it is no probe");
 }
 
-/// SQLite compares moments as text, so a probe must encode them like the pool, with and without milliseconds.
+/// SQLite compares times as text, so a probe must encode them like the pool, with and without milliseconds.
 #[tokio::test]
 async fn a_moment_is_the_same_in_place_and_through_the_pool() {
     let world = World::on_sqlite().await;

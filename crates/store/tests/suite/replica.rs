@@ -6,11 +6,10 @@ use domain::ids::UserAccountId;
 use store::memory::MemoryScope;
 use store::{DatabaseSettings, Store};
 
-/// The account of the tests.
 const ACCOUNT: &str =
     "INSERT INTO accounts (user_account_id, created_at) VALUES ('tz4a98xxat96iws9zmbrgj3a', '2026-01-01T00:00:00Z')";
-const SHELF: &str = "INSERT INTO shelves (account_id, memories, chunks, words, changes) VALUES ('tz4a98xxat96iws9zmbrgj3a', 1, 1, 1, 1)";
-const CHANGE: &str = "UPDATE shelves SET changes = changes + 1";
+const ACCOUNT_INDEX: &str = "INSERT INTO account_indexes (account_id, memories, chunks, words, changes) VALUES ('tz4a98xxat96iws9zmbrgj3a', 1, 1, 1, 1)";
+const CHANGE: &str = "UPDATE account_indexes SET changes = changes + 1";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_search_uses_the_replica_only_while_it_has_the_same_accounts() {
@@ -21,7 +20,7 @@ async fn a_search_uses_the_replica_only_while_it_has_the_same_accounts() {
     let run =
         async |store: &Store, sql: &'static str| store::pool::script(sql).execute(store.pool().writer()).await.unwrap();
     run(&store, ACCOUNT).await;
-    run(&store, SHELF).await;
+    run(&store, ACCOUNT_INDEX).await;
     store.close().await;
     let replica = primary.standby();
     let lag_max = Duration::from_mins(10);
@@ -30,9 +29,9 @@ async fn a_search_uses_the_replica_only_while_it_has_the_same_accounts() {
     let account: UserAccountId = "tz4a98xxat96iws9zmbrgj3a".parse().unwrap();
     let scope = MemoryScope::Account(account);
     let is_on_replica = async || {
-        let shelves = store.shelves_in(&scope, 10).await.unwrap();
-        assert_eq!(shelves.len(), 1);
-        store.for_search(&scope, &shelves, 10).await.is_replica()
+        let account_indexes = store.account_indexes_in(&scope, 10).await.unwrap();
+        assert_eq!(account_indexes.len(), 1);
+        store.for_search(&scope, &account_indexes, 10).await.is_replica()
     };
     let becomes = async |expected: bool| {
         for _ in 0..500 {
@@ -44,7 +43,7 @@ async fn a_search_uses_the_replica_only_while_it_has_the_same_accounts() {
         panic!("not within ten seconds: {expected}");
     };
     becomes(true).await;
-    // A change that the replica does not have yet.
+    // A change that is not on the replica yet.
     let mut there = harness::postgres::connect(&replica.url).await;
     sqlx::raw_sql("SELECT pg_wal_replay_pause()").execute(&mut there).await.unwrap();
     run(&store, CHANGE).await;

@@ -1,4 +1,4 @@
-//! Both databases have the same tables, columns and indexes; only words are indexed by each in its own way.
+//! Both databases have the same tables, columns and indexes, except for the index of words.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use store::pool::{query, scalar};
 
 use crate::world::World;
 
-/// Table, column, type in the words of SQLite, whether it may be null.
+/// Table, column, type as in SQLite, whether it may be null.
 type Column = (String, String, String, bool);
 
 #[tokio::test]

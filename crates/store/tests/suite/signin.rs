@@ -1,4 +1,4 @@
-//! Codes that sign people in.
+//! Sign-in codes.
 
 use chrono::TimeDelta;
 use domain::Timestamp;
@@ -77,7 +77,7 @@ on_each_database! {
         }
         assert_eq!(returning.join_all().await.into_iter().filter(|first| *first).count(), 1);
         assert!(world.store.signin_errand_use(&world.secret(), at(3600)).await.unwrap(), "another errand");
-        // It is remembered for as long as it could be taken.
+        // It is stored for as long as it could be used.
         let settings = PurgeSettings::default();
         world.store.purge(at(3600), &settings).await.unwrap();
         assert!(!world.store.signin_errand_use(&errand, at(3600)).await.unwrap());
@@ -113,7 +113,7 @@ on_each_database! {
         let mut spent: Vec<_> = trying.join_all().await.into_iter().flatten().map(|ticket| ticket.tries).collect();
         spent.sort_unstable();
         assert_eq!(spent, [1, 2, 3, 4, 5]);
-        // The last try may have been the right one.
+        // The last try may be the right one.
         assert!(enters(world, &world.store, &ticket, now()).await);
     }
 
@@ -135,7 +135,7 @@ on_each_database! {
         let before = world.session(ada.id, now(), at(100)).await;
         let ticket = world.new_ticket("ada@example.com", now());
         start(store, &ticket, None).await.unwrap();
-        // There is such a session already: nothing happens, and the code can be typed again.
+        // A session with this secret exists: the code stays valid and can be typed again.
         let impossible = NewSession { token: before, ..world.new_session(ada.id, at(100)) };
         assert!(store.signin_use(&ticket.token, &impossible, None, now()).await.is_err());
         assert_eq!(store.signin_ticket(&ticket.token).await.unwrap().unwrap().state, TicketState::Live);
@@ -143,7 +143,7 @@ on_each_database! {
         assert!(store.signin_use(&ticket.token, &new, Some(&before), now()).await.unwrap());
         assert!(store.session_by_hash(&new.token, at(1)).await.unwrap().is_some());
         assert_eq!(store.session_by_hash(&before, at(1)).await.unwrap(), None);
-        // Used up, it makes no session and ends none.
+        // A used code creates no session and ends none.
         let again = world.new_session(ada.id, at(100));
         assert!(!store.signin_use(&ticket.token, &again, Some(&new.token), now()).await.unwrap());
         assert!(store.session_by_hash(&new.token, at(1)).await.unwrap().is_some());
@@ -151,13 +151,13 @@ on_each_database! {
     }
 }
 
-/// A code asked for without limits.
+/// Requests a code without limits.
 async fn start(store: &Store, ticket: &Ticket, before: Option<&SecretHash>) -> Result<TicketStart, StoreError> {
     let limits = CodeLimits { per_network: 10, total: 10, window: HOUR };
     store.signin_start(ticket, &TicketRequest { network: "here", instead_of: before }, &limits, now()).await
 }
 
-/// Uses up a ticket for a new session.
+/// Uses a ticket for a new session.
 async fn enters(world: &World, store: &Store, ticket: &Ticket, at: Timestamp) -> bool {
     let person = store.person_sign_in(&ticket.email, true, at, &world.rng).await.unwrap();
     let new = world.new_session(person.id, at + HOUR);

@@ -1,4 +1,4 @@
-//! PostgreSQL behind a relay: connections that die without a sign, servers that freeze, and statements that only take long.
+//! PostgreSQL behind a relay: connections that break silently, servers that freeze, and slow statements.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tokio::time::timeout;
 
 use crate::world::World;
 
-/// Longest time for anything in these tests; without the watch over statements it is never enough.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Maximum time of each operation in these tests; without the watch over statements they would never end.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// The times are far apart, so that a busy machine does not confuse them.
+/// The timeouts are far apart, so that a busy machine does not confuse them.
 fn settings(world: &World, url: &str) -> DatabaseSettings {
     DatabaseSettings {
         url: Some(url.to_owned()),
@@ -28,7 +28,7 @@ async fn backend(pool: &Pool) -> Result<i32, sqlx::Error> {
     scalar("SELECT pg_backend_pid()").fetch_one(pool).await
 }
 
-/// Opens this number of connections, which are idle then.
+/// Opens this number of connections and leaves them idle.
 async fn fill(pool: &Pool, connections: usize) {
     let held: Vec<_> =
         join_all((0..connections).map(|_| pool.begin())).await.into_iter().collect::<Result<_, _>>().unwrap();
@@ -47,13 +47,13 @@ async fn one_dead_connection_is_enough_to_replace_all() {
     for is_fresh in [true, false] {
         fill(pool, 6).await;
         if !is_fresh {
-            // Connections that lay idle for longer than this are tried before a statement is sent.
+            // Connections that were idle for longer than this are tested before a statement is sent.
             tokio::time::sleep(Duration::from_millis(1_100)).await;
         }
         relay.lose_open_connections();
-        let first = timeout(PATIENCE, backend(pool)).await.expect("a dead connection held a statement up");
+        let first = timeout(TIME_LIMIT, backend(pool)).await.expect("a dead connection held a statement up");
         match first {
-            // The statement that found the connection dead fails; those that follow do not.
+            // The statement that finds the connection broken fails; later ones do not.
             Err(error) => assert!(is_fresh && store::error::is_unavailable(&error), "{error}"),
             Ok(_) => assert!(!is_fresh, "a black hole answered"),
         }
@@ -71,13 +71,13 @@ async fn a_frozen_server_holds_nothing_up_and_is_used_again() {
     let store = Store::open(&settings(&world, &relay.url), &world.path()).await.unwrap();
     fill(store.pool(), 3).await;
     relay.freeze();
-    // Running statements share the result of one examination; those that follow cannot connect.
-    let writes = timeout(PATIENCE, join_all((0..8).map(|_| store.writable()))).await.expect("writes were held up");
+    // Running statements share the result of one examination; later ones cannot connect.
+    let writes = timeout(TIME_LIMIT, join_all((0..8).map(|_| store.writable()))).await.expect("writes were held up");
     assert!(writes.iter().all(|written| written.as_ref().is_err_and(store::StoreError::is_unavailable)), "{writes:?}");
-    timeout(PATIENCE, store.close()).await.expect("closing was held up");
+    timeout(TIME_LIMIT, store.close()).await.expect("closing was held up");
 
     let (settings, path) = (settings(&world, &relay.url), world.path());
-    let refused = timeout(PATIENCE, Store::open(&settings, &path)).await.expect("opening was held up").unwrap_err();
+    let refused = timeout(TIME_LIMIT, Store::open(&settings, &path)).await.expect("opening was held up").unwrap_err();
     let address = relay.url.split(['@', '/']).nth(3).unwrap();
     assert_eq!(refused.to_string(), format!("the database cannot be opened: no connection to {address}"));
     assert!(std::error::Error::source(&refused).unwrap().to_string().contains("did not answer within 2s"));
@@ -91,7 +91,7 @@ async fn a_statement_that_only_takes_long_is_waited_for() {
     let Some(world) = World::on_postgres().await else { return };
     let settings = settings(&world, world.settings.url.as_ref().unwrap());
     let store = Store::open(&settings, &world.path()).await.unwrap();
-    // Three times as long as a connection may be silent before it is examined.
+    // Three times the silence after which a connection is examined.
     let sql = "SELECT pg_backend_pid() FROM pg_sleep(1.5)";
     let slow = scalar(sql).fetch_one::<i32>(store.pool()).await.unwrap();
     assert_eq!(backend(store.pool()).await.unwrap(), slow, "the connection is still good");
@@ -113,7 +113,7 @@ async fn a_lock_is_waited_for_only_so_long() {
     let lock = "LOCK TABLE heartbeat IN ACCESS EXCLUSIVE MODE";
     let mut holder = world.store.pool().begin().await.unwrap();
     query(lock).execute(&mut holder.connection().unwrap()).await.unwrap();
-    let error = timeout(PATIENCE, store.writable()).await.unwrap().unwrap_err();
+    let error = timeout(TIME_LIMIT, store.writable()).await.unwrap().unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
     holder.settle(Ok(()), |()| true).await.unwrap();
     store.writable().await.unwrap();
@@ -131,7 +131,7 @@ async fn a_connection_is_lent_again_without_a_word_to_the_server() {
         }, commit if |()| good)
         .await;
         ended.unwrap();
-        // The last words of the connection are those of the transaction.
+        // The last statement of the connection belongs to the transaction.
         let last: String = scalar("SELECT query FROM pg_stat_activity WHERE pid = $1")
             .bind(i64::from(first))
             .fetch_one(world.store.pool())
@@ -147,7 +147,7 @@ async fn a_connection_is_lent_again_without_a_word_to_the_server() {
         assert!(last.starts_with("SELECT"), "{last}");
     }
     assert_eq!(backend(store.pool()).await.unwrap(), first);
-    // One whose statement was not waited for is closed: its answer would be taken for that of the next.
+    // If a response was not awaited, the connection is closed: the next statement would read this response.
     let dropped = timeout(Duration::from_millis(300), query("SELECT pg_sleep(5)").execute(store.pool()));
     assert!(dropped.await.is_err());
     assert_ne!(backend(store.pool()).await.unwrap(), first);
@@ -187,7 +187,7 @@ async fn a_listener_counts_as_a_lent_connection() {
     listener.listen("changes").await.unwrap();
     assert!(store.writable().await.unwrap_err().is_unavailable());
     query("SELECT pg_notify('changes', 'one')").execute(world.store.pool()).await.unwrap();
-    let notice = timeout(PATIENCE, listener.recv()).await.unwrap().unwrap();
+    let notice = timeout(TIME_LIMIT, listener.recv()).await.unwrap().unwrap();
     assert_eq!(notice.payload(), "one");
     drop(listener);
     store.writable().await.unwrap();

@@ -1,5 +1,5 @@
 //! Servers of an older version work on newer tables: the servers that the name of a migration admits are compared with its changes
-//! (`docs/decisions/0031-schema-compatibility.md`). Both databases have the same files and the same tables, so one of them is compared.
+//! (`docs/decisions/0031-schema-compatibility.md`). Both databases have the same files and the same tables, so only one is compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,12 +10,12 @@ use sqlx::{AssertSqlSafe, PgConnection, Row};
 /// A file of a folder of migrations.
 struct Migration {
     version: i64,
-    /// The newest migration that a server must know to use the tables after this one.
+    /// The newest migration that a server must contain to use the tables after this one.
     servers_from: i64,
     sql: String,
 }
 
-/// The tables of one moment, as far as an older server's statements depend on them.
+/// The tables after a migration, as far as an older server's statements depend on them.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Tables {
     /// By table and column.
@@ -27,7 +27,6 @@ struct Tables {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Column {
     kind: String,
-    /// Whether it may be null.
     is_optional: bool,
     /// Whether a row that does not name the column gets a value.
     has_default: bool,
@@ -67,7 +66,7 @@ async fn a_migration_that_breaks_a_server_it_names_is_found() {
     );
 }
 
-/// Applies the migrations to a schema, and compares the tables after each with those that the servers of its name know.
+/// Applies the migrations to a schema, and compares the tables after each with the tables that its admitted servers know.
 async fn breaks(connection: &mut PgConnection, schema: &str, migrations: Vec<Migration>) -> Vec<String> {
     run(connection, format!("CREATE SCHEMA IF NOT EXISTS {schema}; SET search_path TO {schema}")).await;
     let mut after: BTreeMap<i64, Tables> = BTreeMap::new();
@@ -146,7 +145,7 @@ fn each_kind_of_change_that_breaks_an_older_server_is_found() {
     assert_eq!(of_new_table, Vec::<String>::new());
 }
 
-/// Properties of the older tables that a server relies on, and that the newer ones do not have.
+/// Properties of the older tables that a server relies on and the newer ones lack.
 fn broken(older: &Tables, newer: &Tables) -> Vec<String> {
     let mut broken = Vec::new();
     for ((table, name), before) in &older.columns {
@@ -188,7 +187,6 @@ fn words(rule: &str) -> impl Iterator<Item = &str> {
     rule.split(|letter: char| !letter.is_alphanumeric() && letter != '_')
 }
 
-/// The files of a folder in their order.
 fn migrations(folder: &str) -> Vec<Migration> {
     let folder = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../..").join(folder);
     let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());

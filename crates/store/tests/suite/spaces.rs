@@ -1,4 +1,4 @@
-//! Spaces and who may do what there.
+//! Spaces and their members.
 
 use domain::ids::{SpaceId, UserAccountId};
 use domain::space::{AccessType, SpaceName};
@@ -29,16 +29,16 @@ on_each_database! {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let (private, public) = (space(world, &ada, "Trips", false).await, space(world, &ada, "Recipes", true).await);
-        let seen = store.spaces_readable(&[private, public], &bob).await.unwrap();
-        assert_eq!(seen.iter().map(|space| (space.id, space.access)).collect::<Vec<_>>(), [(public, AccessType::Read)]);
+        let readable = store.spaces_readable(&[private, public], &bob).await.unwrap();
+        assert_eq!(readable.iter().map(|space| (space.id, space.access)).collect::<Vec<_>>(), [(public, AccessType::Read)]);
         assert_eq!(store.spaces_of_account(&bob, 10).await.unwrap(), []);
 
         assert!(!store.space_share(private, &bob, &bob, Some(AccessType::Edit)).await.unwrap());
         assert!(!store.space_share(private, &ada, &ada, None).await.unwrap());
         assert!(!store.space_share(private, &ada, &bob, Some(AccessType::Owner)).await.unwrap());
         assert!(store.space_share(private, &ada, &bob, Some(AccessType::Edit)).await.unwrap());
-        let seen = &store.spaces_of_account(&bob, 10).await.unwrap()[0];
-        assert_eq!((seen.id, seen.access, &seen.owner), (private, AccessType::Edit, &ada));
+        let readable = &store.spaces_of_account(&bob, 10).await.unwrap()[0];
+        assert_eq!((readable.id, readable.access, &readable.owner), (private, AccessType::Edit, &ada));
         assert!(store.space_share(private, &ada, &bob, Some(AccessType::Read)).await.unwrap());
         assert_eq!(store.spaces_readable(&[private], &bob).await.unwrap()[0].access, AccessType::Read);
         assert!(store.space_share(private, &ada, &bob, None).await.unwrap());
@@ -58,8 +58,8 @@ on_each_database! {
         assert!(store.space_change(id, &ada, &opened).await.unwrap());
         assert!(!store.space_favor(id, &bob, true).await.unwrap());
         assert!(store.space_favor(id, &ada, true).await.unwrap());
-        let seen = store.spaces_of_account(&ada, 10).await.unwrap().remove(0);
-        assert_eq!((seen.name.as_str(), seen.is_public, seen.is_favorite), ("Journeys", true, true));
+        let space = store.spaces_of_account(&ada, 10).await.unwrap().remove(0);
+        assert_eq!((space.name.as_str(), space.is_public, space.is_favorite), ("Journeys", true, true));
         assert!(store.spaces_readable(&[id], &bob).await.unwrap()[0].name.as_str() == "Journeys");
     }
 
@@ -91,13 +91,13 @@ on_each_database! {
         assert_eq!(ids.len(), 1);
         let newer = new_id(world);
         world.store.space_create(newer, &ada, &name("Newer"), false, 100, at(5)).await.unwrap();
-        let seen = world.store.spaces_of_account(&ada, 10).await.unwrap();
-        assert_eq!(seen.iter().map(|space| (space.id, space.is_default)).collect::<Vec<_>>(), [(ids[0], true), (newer, false)]);
+        let spaces = world.store.spaces_of_account(&ada, 10).await.unwrap();
+        assert_eq!(spaces.iter().map(|space| (space.id, space.is_default)).collect::<Vec<_>>(), [(ids[0], true), (newer, false)]);
     }
 
     async fn an_account_has_spaces_up_to_its_limit(world: &World) {
         let ada = world.account("ada@example.com").await;
-        // The one that is there by itself is not counted.
+        // The default space is not counted.
         world.store.space_default(new_id(world), &ada, now()).await.unwrap();
         let mut making = JoinSet::new();
         for _ in 0..8 {

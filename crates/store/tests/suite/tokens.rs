@@ -55,7 +55,7 @@ on_each_database! {
         assert_eq!(store.token_by_hash(&world.secret(), at(2)).await.unwrap(), None);
     }
 
-    /// Two transactions may pass each other; the result must be right in every order.
+    /// Two transactions may overtake each other; the result must be right in every order.
     async fn a_token_issued_in_the_moment_of_the_claim_ends_with_it(world: &World) {
         let (claimed, _) = world.claimed("ada@example.com").await;
         let token = world.secret();

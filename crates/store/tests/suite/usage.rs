@@ -19,7 +19,7 @@ fn on(recorder: &Recorder, day: i64, used: QuotaUsed) -> UsageDay {
     UsageDay { recorder: recorder.clone(), day: Day::from(day), used }
 }
 
-/// A computer of an identity of its own.
+/// A computer with a separate identity.
 fn recorder(world: &World) -> Recorder {
     Recorder { machine: world.rng.uuid_v7(now()).into(), identity: world.cuid() }
 }
@@ -81,7 +81,7 @@ on_each_database! {
         let store = &world.store;
         let (one, two) = (recorder(world), recorder(world));
         let today = Day::of(now()).number();
-        // Two years of one computer, and a day of another that is long past.
+        // Two years of one computer, and an old day of another.
         let days: Vec<UsageDay> = (0..730).map(|ago| on(&one, today - ago, used(1, 1))).chain([on(&two, today - 500, used(7, 0))]).collect();
         store.usage_add(&days).await.unwrap();
         let sum = async |first, end| store.usage_of(std::slice::from_ref(&one), window(first, end)).await.unwrap().used;
@@ -89,7 +89,7 @@ on_each_database! {
         let few = PurgeSettings { batches_max: 1, ..settings };
         let folded = store.purge(now(), &few).await.unwrap().usage_days;
         assert_eq!(folded, 100, "a round is bounded");
-        // Two janitors at once, as on two nodes.
+        // Two concurrent janitors, as on two nodes.
         let second = world.second().await;
         let (here, there) = tokio::join!(store.purge(now(), &settings), second.purge(now(), &settings));
         let folded = folded + here.unwrap().usage_days + there.unwrap().usage_days;
@@ -97,11 +97,11 @@ on_each_database! {
         for (first, end, expected) in [(today - 399, today + 1, 400), (today - 30, today + 1, 31), (today - 400, today + 1, 401), (today, today + 1, 1)] {
             assert_eq!(sum(first, end).await, used(expected, expected), "{first} to {end}");
         }
-        // Nothing is lost: the row of the days before contains the rest.
+        // The sum is unchanged: the row of the earlier days contains the rest.
         assert_eq!(sum(i64::MIN, today + 1).await, used(730, 730));
         assert_eq!(sum(EARLIER.number(), EARLIER.number() + 1).await, used(329, 329));
         assert_eq!(store.usage_of(std::slice::from_ref(&two), window(-1, 0)).await.unwrap().used, used(7, 0));
-        // A day later, one day more.
+        // A day later, one more day is folded.
         assert_eq!(store.purge(now() + TimeDelta::days(1), &settings).await.unwrap().usage_days, 1);
         assert_eq!(sum(EARLIER.number(), EARLIER.number() + 1).await, used(330, 330));
         assert_eq!(store.purge(now() + TimeDelta::days(1), &settings).await.unwrap(), Purged::default());

@@ -1,4 +1,4 @@
-//! Laws that depend on PostgreSQL, on each version of it: migrations and sessions, locks, queues, searches.
+//! Tests that depend on PostgreSQL, on each version of it: migrations and sessions, locks, queues, searches.
 
 harness::on_each_postgres_version!(
     "accounts::",
@@ -7,7 +7,7 @@ harness::on_each_postgres_version!(
     "installation::",
     "nodes::",
     "outbox::",
-    "passages::",
+    "chunks::",
     "tokens::",
     "webhooks::",
 );

@@ -33,7 +33,7 @@ fn endpoint(world: &World, account: &UserAccountId, kinds: &[NotificationKind]) 
     NewWebhook { webhook, secret: SigningSecret::mint(&world.rng) }
 }
 
-/// A store that writes notifications, up to this number that wait.
+/// A store that writes notifications, with at most this number waiting per endpoint and kind.
 fn writing(world: &World, waiting_max: u32) -> Store {
     world.store.clone().with_notices(NoticeLimits { webhook_waiting_max: Some(waiting_max), ..NoticeLimits::default() })
 }
@@ -50,7 +50,7 @@ async fn test(world: &World, id: WebhookId, account: &UserAccountId, second: i64
     notification
 }
 
-/// Leases all endpoints that are due.
+/// Leases all due endpoints.
 async fn leased(store: &Store, lease: Uuid, now: Timestamp, until: Timestamp) -> Vec<WebhookId> {
     let mut leased = Vec::new();
     for (id, _) in store.webhooks_due(now, 10).await.unwrap() {
@@ -61,7 +61,7 @@ async fn leased(store: &Store, lease: Uuid, now: Timestamp, until: Timestamp) ->
     leased
 }
 
-/// Kinds and data of what waits or was sent, oldest first.
+/// Kinds and data of waiting or sent notifications, oldest first.
 async fn written(store: &Store, id: WebhookId, account: &UserAccountId) -> Vec<String> {
     let mut kinds: Vec<String> =
         store.webhook_deliveries(id, account, 100).await.unwrap().into_iter().map(|delivery| delivery.kind).collect();
@@ -87,9 +87,9 @@ on_each_database! {
         };
         assert!(!store.webhook_change(id, &other, &change, at(1)).await.unwrap());
         assert!(store.webhook_change(id, &account, &change, at(1)).await.unwrap());
-        let seen = store.webhook_of_account(id, &account).await.unwrap().unwrap();
-        assert_eq!((seen.url.as_str(), seen.description.as_str()), ("https://other.example.com/", "the pager"));
-        assert_eq!((seen.kinds, seen.disabled), (vec![NotificationKind::BatchDone], Some((at(1), DisabledWhy::Owner))));
+        let webhook = store.webhook_of_account(id, &account).await.unwrap().unwrap();
+        assert_eq!((webhook.url.as_str(), webhook.description.as_str()), ("https://other.example.com/", "the pager"));
+        assert_eq!((webhook.kinds, webhook.disabled), (vec![NotificationKind::BatchDone], Some((at(1), DisabledWhy::Owner))));
         assert!(!store.webhook_test(id, &account, world.rng.uuid_v7(now()), at(2), 10).await.unwrap(), "it is disabled");
         let enable = WebhookUpdate { enabled: Some(true), ..WebhookUpdate::default() };
         assert!(store.webhook_change(id, &account, &enable, at(3)).await.unwrap());
@@ -110,30 +110,30 @@ on_each_database! {
         let (account, other) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let all = added(world, &account, NotificationKind::ALL).await.webhook.id;
         let some = added(world, &account, &[NotificationKind::ComputerDetached]).await.webhook.id;
-        let theirs = added(world, &other, NotificationKind::ALL).await.webhook.id;
+        let foreign = added(world, &other, NotificationKind::ALL).await.webhook.id;
         let (machine, cuid, _) = world.attached(&account).await;
         let rule = |level| ConsentRule { machine: None, lane: None, level, set_by: Author::Person };
         let set = async |store: &Store, level, second| {
             store.consent_set(std::slice::from_ref(&cuid), &rule(level), Some("a reason"), at(second), &world.rng).await.unwrap()
         };
         set(&store, ConsentLevel::Off, 1).await;
-        // Nothing changes, so nothing is written.
+        // The level is unchanged, so no notification is written.
         set(&store, ConsentLevel::Off, 2).await;
         assert!(store.machine_detach(machine, &account, at(3)).await.unwrap());
         assert!(!store.machine_detach(machine, &account, at(4)).await.unwrap());
         assert_eq!(written(&store, all, &account).await, ["consent.changed", "computer.detached"]);
         assert_eq!(written(&store, some, &account).await, ["computer.detached"]);
-        // Two of this kind have room.
+        // Two notifications of this kind are permitted.
         set(&store, ConsentLevel::Full, 5).await;
         set(&store, ConsentLevel::MetadataOnly, 6).await;
         assert_eq!(written(&store, all, &account).await.len(), 3);
-        // One without room is counted, and named by the next delivery.
+        // A notification beyond the limit is counted, and the next delivery contains the count.
         assert_eq!(store.webhook_of_account(all, &account).await.unwrap().unwrap().dropped, Some((1, at(6))));
         assert_eq!(store.webhook_of_account(some, &account).await.unwrap().unwrap().dropped, None);
         // A store of a server without webhooks writes none.
         set(&world.store, ConsentLevel::Off, 7).await;
         assert_eq!(written(&store, some, &account).await.len(), 1);
-        assert!(written(&store, theirs, &other).await.is_empty());
+        assert!(written(&store, foreign, &other).await.is_empty());
         let lease = world.rng.uuid_v7(now());
         assert_eq!(leased(&store, lease, at(10), at(40)).await.len(), 2);
         let due = store.webhook_try_begin(all, lease, at(10), at(40)).await.unwrap().unwrap();
@@ -163,7 +163,7 @@ on_each_database! {
         let failed = TryResult { status: Some(500), error: Some("it answered with status 500".to_owned()) };
         assert!(store.webhook_try_end(&due, lease, failed, AfterTry::Again(at(60)), at(3)).await.unwrap());
         assert_eq!(store.webhook_of_account(id, &account).await.unwrap().unwrap().failing_since, Some(at(3)));
-        // The next one, since the first is not due yet.
+        // The next delivery, since the first is not due yet.
         let due = store.webhook_try_begin(id, lease, at(4), at(30)).await.unwrap().unwrap();
         assert_eq!((due.notification, due.failing_since), (next, Some(at(3))));
         let sent = TryResult { status: Some(204), error: None };
@@ -174,13 +174,13 @@ on_each_database! {
         store.webhook_lease_end(id, lease, at(6)).await.unwrap();
         assert!(leased(&second, leases[1], at(7), at(90)).await.is_empty());
         assert_eq!(leased(&second, wrong, at(61), at(90)).await, [id]);
-        // A lease that was not given back ends, and the same notification is tried again.
+        // A lease that was not released expires, and the same notification is tried again.
         assert!(leased(store, lease, at(62), at(99)).await.is_empty());
         assert_eq!(leased(store, lease, at(91), at(120)).await, [id]);
         let due = store.webhook_try_begin(id, lease, at(91), at(120)).await.unwrap().unwrap();
         assert_eq!((due.notification, due.tries), (first, 2));
-        let shown = store.webhook_deliveries(id, &account, 10).await.unwrap();
-        assert_eq!(shown.iter().map(|one| (one.is_delivered, one.status)).collect::<Vec<_>>(), [(true, Some(204)), (false, Some(500))]);
+        let deliveries = store.webhook_deliveries(id, &account, 10).await.unwrap();
+        assert_eq!(deliveries.iter().map(|one| (one.is_delivered, one.status)).collect::<Vec<_>>(), [(true, Some(204)), (false, Some(500))]);
     }
 
     async fn an_endpoint_of_a_node_that_ended_is_leased_again_at_once(world: &World) {
@@ -218,7 +218,7 @@ on_each_database! {
         let accounts = async |now| -> Vec<UserAccountId> { store.webhooks_due(now, 10).await.unwrap().into_iter().map(|(_, account)| account).collect() };
         let all = |others: usize| [vec![many.clone(), few.clone()], vec![many.clone(); others]].concat();
         assert_eq!(accounts(at(1)).await, all(3));
-        // The one that had a turn is the last of its account.
+        // The endpoint with the newest last lease is the last of its account.
         let lease = world.rng.uuid_v7(now());
         assert!(store.webhook_lease(of_many[0], lease, at(1), at(30)).await.unwrap());
         assert!(!store.webhook_lease(of_many[0], world.rng.uuid_v7(now()), at(1), at(30)).await.unwrap());
@@ -241,8 +241,8 @@ on_each_database! {
         let gone = TryResult { status: Some(410), error: Some("it answered with status 410".to_owned()) };
         assert!(store.webhook_try_end(&due, lease, gone, AfterTry::Disabled(DisabledWhy::Gone), at(6)).await.unwrap());
         assert_eq!(store.webhook_of_account(id, &account).await.unwrap().unwrap().disabled, Some((at(6), DisabledWhy::Gone)));
-        let shown = store.webhook_deliveries(id, &account, 10).await.unwrap();
-        assert!(shown.iter().all(|one| one.next_try_at.is_none() && !one.is_delivered && one.error.is_some()));
+        let deliveries = store.webhook_deliveries(id, &account, 10).await.unwrap();
+        assert!(deliveries.iter().all(|one| one.next_try_at.is_none() && !one.is_delivered && one.error.is_some()));
         assert!(store.webhook_try_begin(id, lease, at(7), at(30)).await.unwrap().is_none());
         assert!(leased(store, lease, at(40), at(60)).await.is_empty());
         let settings = PurgeSettings { webhook_deliveries_kept: Duration::from_mins(1), ..PurgeSettings::default() };

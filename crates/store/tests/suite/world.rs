@@ -1,4 +1,4 @@
-//! A database of one's own, and facts to begin with.
+//! A separate database for each test, and its initial rows.
 
 use std::path::PathBuf;
 
@@ -12,14 +12,14 @@ use domain::signin::{CODE_SECONDS, SignInMethod, Ticket, TicketState};
 use domain::{Rng, Timestamp};
 use harness::postgres::TestDatabase;
 use store::account::Person;
+use store::chunk::near::prepare::NearVectorsState;
 use store::machine::{NewMachine, Register};
 use store::mail::QueuedMail;
-use store::passage::near::prepare::NearVectorsState;
 use store::session::NewSession;
 use store::{DatabaseSettings, Store};
 use tempfile::TempDir;
 
-/// A store on an empty database that is gone with it.
+/// A store on an empty database that is deleted with it.
 pub struct World {
     pub store: Store,
     pub rng: Rng,
@@ -46,7 +46,7 @@ impl World {
         Some(world)
     }
 
-    /// The same, without anything that compares.
+    /// The same, without prepared vector search.
     pub async fn on_unprepared_pgvector() -> Option<Self> {
         Some(Self::on(harness::postgres::database_with_pgvector().await?).await)
     }
@@ -68,12 +68,12 @@ impl World {
         self.folder.path().join("attache.db")
     }
 
-    /// The same facts through connections of their own, as another process has them.
+    /// The same database through separate connections, like another process.
     pub async fn second(&self) -> Store {
         Store::open(&self.settings, &self.path()).await.unwrap()
     }
 
-    /// Runs a statement that the store would never run.
+    /// Runs a statement that the store never runs.
     pub async fn tamper(&self, sql: &'static str) {
         store::pool::script(sql).execute(self.store.pool().writer()).await.unwrap();
     }
@@ -135,7 +135,7 @@ impl World {
         new.token
     }
 
-    /// A letter that is not stored yet.
+    /// A mail that is not stored yet.
     pub fn new_mail(&self, address: &str) -> QueuedMail {
         let mail = OutgoingMail { to: email(address), subject: "News".into(), text: "Something happened.\n".into() };
         QueuedMail { id: self.rng.uuid_v7(now()).into(), mail }
@@ -225,7 +225,7 @@ impl World {
         Claim { account: person.account.unwrap(), person: person.id, email: person.email, rights: None, at: now() }
     }
 
-    /// A registration that was claimed by the person behind an address.
+    /// A registration that was claimed by the person with an e-mail address.
     pub async fn claimed(&self, address: &str) -> (RegistrationId, Claim) {
         let registration = self.registration().await;
         let attempt = self.new_attempt(registration, now());
@@ -236,7 +236,7 @@ impl World {
     }
 }
 
-/// A moment with milliseconds, as the clock gives them.
+/// A time with milliseconds, as the clock returns it.
 pub fn now() -> Timestamp {
     Timestamp::from_timestamp_millis(1_767_225_600_123).unwrap()
 }

@@ -1,11 +1,11 @@
 //! The entry of one keyed actor: its state while it is idle, its inbox while it is busy.
 //!
-//! 1. A message that finds the state in the entry takes it and begins a turn ([`StateGuard`]): the handler runs at once, in the sender's task.
-//!    If the handler has to wait, the turn moves to a task of its own.
-//! 2. Messages that arrive during a turn wait in the inbox. The turn handles them one by one, and returns the state to the entry when none
-//!    is left.
+//! 1. A message that finds the state in the entry takes it and starts a turn ([`StateGuard`]): the handler runs at once, in the sender's
+//!    task. If the handler has to wait, the turn moves to a separate task.
+//! 2. Messages that arrive during a turn wait in the inbox. The turn handles them one by one, and returns the state to the entry when the
+//!    inbox is empty.
 //! 3. An actor ends when it was asked to leave and its inbox is empty, when a handler fails or panics, or when it is killed. Its state and
-//!    its inbox are then dropped, and its owner learns the reason.
+//!    its inbox are then dropped, and its owner receives the reason.
 //!
 //! Locks are held for a few assignments only, and never while code of an actor runs.
 
@@ -29,13 +29,12 @@ use crate::kind::KindState;
 use crate::mailbox::{Meter, Permit};
 use crate::unavailable::Unavailable;
 
-/// The registry of the entry, which removes it when its actor has ended.
+/// The registry of the entry. It removes the entry of an ended actor.
 pub(crate) trait Owner<A: KeyedActor>: Send + Sync {
     /// The actor ended; `crash` is the reason, if it failed.
     fn ended(&self, entry: &Entry<A>, crash: Option<&str>);
 }
 
-/// The actor of one key.
 pub(crate) struct Entry<A: KeyedActor> {
     key: A::Key,
     actor: A,
@@ -68,7 +67,6 @@ enum Phase {
     Ended,
 }
 
-/// A boxed turn.
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl<A: KeyedActor> Entry<A> {
@@ -98,7 +96,7 @@ impl<A: KeyedActor> Entry<A> {
         None
     }
 
-    /// Ends the start: returns the state to the entry, or begins to handle messages that the actor sent to itself.
+    /// Ends the start: returns the state to the entry, or starts to handle messages that the actor sent to itself.
     pub(crate) fn settle(mut turn: StateGuard<A>) {
         if let Some((message, span)) = turn.next() {
             let entry = Arc::clone(&turn.entry);
@@ -114,25 +112,25 @@ impl<A: KeyedActor> Entry<A> {
         self.meter.kind()
     }
 
-    /// Takes a place in the queue; `None` if the actor accepts no more messages. A place would count as a heartbeat of an actor that hangs
-    /// while it leaves.
+    /// Takes a place in the queue; `None` if the actor accepts no more messages. A place must not be taken then: it would count as a
+    /// heartbeat of an actor that hangs while it leaves.
     pub(crate) fn admit(self: &Arc<Self>) -> Result<Option<Permit>, Unavailable> {
         if self.queue().phase != Phase::Open {
             return Ok(None);
         }
         self.meter.admit().map(Some).ok_or_else(|| {
-            // While the queue stays full no sender is admitted and times out, so the check for stuck actors is here too.
+            // While the queue is full no sender is admitted, so none can time out; therefore the check for stuck actors is here too.
             self.kill_if_stuck();
             self.kind().if_open(Unavailable::Overloaded)
         })
     }
 
-    /// Handles the message, up to its first wait in the sender's task; or puts it into the inbox of a busy actor; or returns it if the actor
-    /// accepts no more messages.
+    /// Handles the message, up to its first wait, in the sender's task; or puts it into the inbox of a busy actor; or returns it if the
+    /// actor accepts no more messages.
     pub(crate) fn deliver(self: &Arc<Self>, message: A::Message) -> Result<(), A::Message> {
         let span = || self.kind().message_span::<A::Message>();
         if let Some(mut work) = self.accept(message, span)? {
-            // Most messages are handled by this poll, in the sender's task and span: a span of their own would cost more than the handler.
+            // Most messages are handled by this poll, in the sender's task and span: a separate span would cost more than the handler.
             let first = if tracing::enabled!(Level::DEBUG) { span() } else { Span::none() };
             // A wake-up before the spawned task polls the work is lost, but the task polls it in any case.
             let polled = first.in_scope(|| work.as_mut().poll(&mut Context::from_waker(Waker::noop())));
@@ -143,7 +141,7 @@ impl<A: KeyedActor> Entry<A> {
         Ok(())
     }
 
-    /// The turn of this message, if the actor is idle. Otherwise the message is in the inbox, or returned.
+    /// Returns a turn for this message if the actor is idle. Otherwise puts the message into the inbox, or returns it.
     fn accept(self: &Arc<Self>, message: A::Message, span: impl FnOnce() -> Span) -> Result<Option<Work>, A::Message> {
         let mut queue = self.queue();
         if queue.phase != Phase::Open {
@@ -158,12 +156,12 @@ impl<A: KeyedActor> Entry<A> {
         Ok(Some(Box::pin(work(StateGuard::of(self, state), message))))
     }
 
-    /// Continues a turn in a task of its own, in the span of its first message.
+    /// Continues a turn in a separate task, in the span of its first message.
     fn spawn(&self, work: Work, span: Span) {
         let (task, registration) = AbortHandle::new_pair();
         let mut queue = self.queue();
         if queue.phase == Phase::Ending {
-            // Killed meanwhile. The guard inside the work ends the actor when it is dropped.
+            // The actor was killed before the spawn. The guard inside the work ends the actor when it is dropped.
             drop(queue);
             return drop(work);
         }
@@ -173,7 +171,7 @@ impl<A: KeyedActor> Entry<A> {
         tokio::spawn(Abortable::new(work.instrument(span), registration));
     }
 
-    /// Waits for the answer to a message that was delivered.
+    /// Waits for the reply to a message that was delivered.
     pub(crate) async fn answer<T>(
         self: &Arc<Self>,
         mut answer: oneshot::Receiver<T>,
@@ -202,7 +200,7 @@ impl<A: KeyedActor> Entry<A> {
         let _ = end.changed().await;
     }
 
-    /// Like [`ended`](Self::ended), for a sender with a deadline. At most as many senders wait as the queue has places.
+    /// Like [`ended`](Self::ended), for a sender with a deadline. At most `queue_max` senders wait.
     pub(crate) async fn ended_until(self: &Arc<Self>, until: Instant) -> Result<(), Unavailable> {
         self.kill_if_stuck();
         let end = {
@@ -224,7 +222,7 @@ impl<A: KeyedActor> Entry<A> {
         let mut queue = self.queue();
         if queue.phase == Phase::Open {
             queue.phase = Phase::Leaving;
-            // The actor has the whole of `stuck_after` to end, however long it was idle before.
+            // The actor has the whole `stuck_after` to end, regardless of its idle time.
             self.meter.moves();
             let idle = queue.state.take();
             drop(queue);
@@ -250,7 +248,8 @@ impl<A: KeyedActor> Entry<A> {
         }
     }
 
-    /// Kills an actor that holds messages and finished none for `stuck_after`, or that has not ended `stuck_after` after it began to leave.
+    /// Kills an actor that holds messages and finished none for `stuck_after`, or that has not ended `stuck_after` after it was asked to
+    /// leave.
     fn kill_if_stuck(self: &Arc<Self>) {
         let is_leaving = self.queue().phase == Phase::Leaving;
         if self.meter.is_stuck() || is_leaving && self.meter.is_still() {
@@ -298,7 +297,7 @@ impl<A: KeyedActor> Entry<A> {
         if let Some(owner) = self.owner.upgrade() {
             owner.ended(self, crash);
         }
-        // The senders of these messages learn of the end when the key is free again.
+        // Dropped once the key is free again: the senders of these messages then see the end.
         drop(inbox);
         let end = {
             let mut queue = self.queue();
@@ -316,7 +315,7 @@ impl<A: KeyedActor> Entry<A> {
 
 impl<A: KeyedActor> Inbox<A::Message> for Entry<A> {
     fn put(self: Arc<Self>, message: A::Message) -> bool {
-        // The current span, not one below it: a chain of messages to itself would nest without end.
+        // The current span, not a child of it: a chain of messages to itself would nest without end.
         match self.accept(message, Span::current) {
             Ok(Some(work)) => self.spawn(work, Span::current()),
             Ok(None) => {}
@@ -337,8 +336,7 @@ impl<A: KeyedActor> EntryQueue<A> {
     }
 }
 
-/// A turn: the state outside of its entry. If this is dropped before the state was returned, as by a crash or an aborted task, the actor
-/// ends.
+/// A turn: the state outside of its entry. If the guard is dropped with the state, as by a crash or an aborted task, the actor ends.
 pub(crate) struct StateGuard<A: KeyedActor> {
     entry: Arc<Entry<A>>,
     myself: SelfRef<A>,
@@ -359,7 +357,7 @@ impl<A: KeyedActor> StateGuard<A> {
         &self.entry
     }
 
-    /// The next message. Without one the turn ends: the state was returned to the entry, or the actor ends with the turn.
+    /// The next message. `None` ends the turn: the state was returned to the entry, or the actor ends.
     fn next(&mut self) -> Option<(A::Message, Span)> {
         let mut queue = self.entry.queue();
         if queue.phase == Phase::Ending {
@@ -367,7 +365,7 @@ impl<A: KeyedActor> StateGuard<A> {
         }
         let next = queue.inbox.pop_front();
         if next.is_none() && queue.phase == Phase::Open {
-            // Frees the memory of an inbox that was needed once.
+            // Frees the memory of an inbox that has been drained.
             queue.inbox = VecDeque::new();
             queue.task = None;
             queue.state = self.state.take();
@@ -385,7 +383,7 @@ impl<A: KeyedActor> Drop for StateGuard<A> {
     }
 }
 
-/// Handles this message and those that arrive meanwhile.
+/// Handles this message and the messages that arrive during the turn.
 async fn work<A: KeyedActor>(mut turn: StateGuard<A>, message: A::Message) {
     // The first message is handled in the span of the whole work.
     let (mut message, mut span) = (message, Span::none());
@@ -405,7 +403,7 @@ async fn work<A: KeyedActor>(mut turn: StateGuard<A>, message: A::Message) {
             Some(next) => (message, span) = next,
             None => return,
         }
-        // A busy actor occupies neither the sender of its first message nor its thread.
+        // A busy actor must not occupy the sender of its first message or that sender's thread.
         tokio::task::yield_now().await;
     }
 }

@@ -1,4 +1,4 @@
-//! The actors of one keyed kind that exist, shared by the directory's senders and the family.
+//! The existing actors of one keyed kind, shared by the directory's senders and the family.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -14,8 +14,8 @@ use crate::kind::{Kind, KindState};
 use crate::settings::ActorSettings;
 use crate::unavailable::Unavailable;
 
-/// Number of counters of departures. Each counts for a share of the keys; with this many, a key of a busy kind is rarely affected by the
-/// departure of another one.
+/// Number of departure counters. Each counts for a share of the keys; with this many, a departure rarely affects another key of a busy
+/// kind.
 const STRIPES: usize = 1024;
 
 /// The entries by key, their number, and the quarantine. Only the family adds entries; an entry is removed when its actor has ended.
@@ -50,7 +50,6 @@ impl<A: KeyedActor> Registry<A> {
         self.entries.get(key).map(|entry| Arc::clone(&entry))
     }
 
-    /// Every entry that exists now.
     pub(crate) fn entries(&self) -> Vec<Arc<Entry<A>>> {
         self.entries.iter().map(|entry| Arc::clone(&entry)).collect()
     }
@@ -70,7 +69,6 @@ impl<A: KeyedActor> Registry<A> {
         self.quarantine().count(Instant::now())
     }
 
-    /// Whether a new actor may be started for `key`.
     pub(crate) fn may_activate(&self, key: &A::Key) -> Result<(), Unavailable> {
         if self.live() >= self.kind.settings.live_max {
             return Err(Unavailable::Overloaded);
@@ -83,12 +81,11 @@ impl<A: KeyedActor> Registry<A> {
         self.quarantine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Number of actors that have ended under keys of the same stripe. Arguments that were loaded before a departure may be stale after it.
+    /// Number of ended actors with keys of the same stripe. Arguments that were loaded before a departure may be stale after it.
     pub(crate) fn departures(&self, key: &A::Key) -> u32 {
         self.stripe(key).load(Ordering::Acquire)
     }
 
-    /// Adds the entry of an actor that was started.
     pub(crate) fn add(&self, entry: &Arc<Entry<A>>) {
         if self.entries.insert(entry.key().clone(), Arc::clone(entry)).is_none() {
             let live = self.live.fetch_add(1, Ordering::AcqRel) + 1;
@@ -110,7 +107,7 @@ impl<A: KeyedActor> Registry<A> {
         }
     }
 
-    /// Waits until every actor that exists now has ended.
+    /// Waits until every existing actor has ended.
     pub(crate) async fn all_ended(&self) {
         for entry in self.entries() {
             entry.ended().await;
@@ -144,14 +141,14 @@ impl<A: KeyedActor> Registry<A> {
 
 impl<A: KeyedActor> Owner<A> for Registry<A> {
     fn ended(&self, entry: &Entry<A>, crash: Option<&str>) {
-        // First, so that the successor is refused if this crash puts the key into quarantine.
+        // Recorded first, so that the successor is refused if this crash puts the key into quarantine.
         let killed = entry.is_marked_stuck().then_some("killed: it finished no message in time");
         if let Some(error) = crash.or(killed) {
             self.crashed(entry.key(), error);
         }
-        // In this order: a sender that finds the key free must also find that the count has moved.
+        // In this order: a sender that finds the key free must also see the new count.
         self.stripe(entry.key()).fetch_add(1, Ordering::AcqRel);
-        let is_this = |_: &A::Key, found: &Arc<Entry<A>>| std::ptr::eq(Arc::as_ptr(found), entry);
+        let is_this = |_: &A::Key, other: &Arc<Entry<A>>| std::ptr::eq(Arc::as_ptr(other), entry);
         if self.entries.remove_if(entry.key(), is_this).is_some() {
             let live = self.live.fetch_sub(1, Ordering::AcqRel) - 1;
             self.show(live);

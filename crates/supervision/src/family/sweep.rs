@@ -1,7 +1,8 @@
-//! The schedule by which a family checks its actors: to passivate idle ones, and to kill those that should have ended long ago.
+//! Plans when a family checks its actors, to passivate idle ones and to kill ones that are overdue.
 //!
 //! One timer for each family and one small record for each actor replace a timer for each actor, which every message would have to move. An
-//! actor is checked when it *could* be idle; if it was not, the next check is planned. A message costs nothing here.
+//! actor is checked at the earliest time at which it could be idle; if it is not idle, the next check is planned. A message costs nothing
+//! here.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,12 +31,12 @@ pub(super) enum SweepDecision {
     Kill,
 }
 
-/// A planned check of one actor. Checks compare by their time alone.
+/// A planned check of one actor. Checks are ordered by their time.
 #[derive(Debug)]
 pub(super) struct PlannedCheck<W> {
     at: Instant,
     pub(super) actor: W,
-    /// At the check before, the actor was already leaving or was asked to leave.
+    /// At the previous check, the actor was already leaving or was asked to leave.
     asked_to_leave: bool,
 }
 
@@ -72,7 +73,6 @@ impl<W> IdleSweep<W> {
         Self { idle_after, stuck_after, planned: BinaryHeap::new(), timer_at: None }
     }
 
-    /// Plans the first check of an actor that was started.
     pub(super) fn plan_first(&mut self, actor: W, now: Instant) {
         if !self.idle_after.is_zero() {
             self.plan(now + self.idle_after, actor, false);
@@ -85,7 +85,7 @@ impl<W> IdleSweep<W> {
         if next.at <= now { self.planned.pop().map(|Reverse(check)| check) } else { None }
     }
 
-    /// Decides about the actor, and plans its next check unless it is killed.
+    /// Decides about the actor, and plans its next check unless it is to be killed.
     pub(super) fn judge(&mut self, check: PlannedCheck<W>, snapshot: ActorSnapshot, now: Instant) -> SweepDecision {
         let ActorSnapshot { leaving, queued, unmoved_for } = snapshot;
         let works = queued > 0 && unmoved_for < self.stuck_after;
@@ -94,8 +94,8 @@ impl<W> IdleSweep<W> {
         }
         let idle = queued == 0 && unmoved_for >= self.idle_after;
         if leaving || idle {
-            let patience = if works { self.stuck_after.saturating_sub(unmoved_for) } else { self.stuck_after };
-            self.plan(now + patience, check.actor, true);
+            let time_limit = if works { self.stuck_after.saturating_sub(unmoved_for) } else { self.stuck_after };
+            self.plan(now + time_limit, check.actor, true);
             return if leaving { SweepDecision::Keep } else { SweepDecision::Passivate };
         }
         let rest = if queued == 0 { self.idle_after.saturating_sub(unmoved_for) } else { self.idle_after };
@@ -116,7 +116,7 @@ impl<W> IdleSweep<W> {
         Some(at - now)
     }
 
-    /// A timer fired. An earlier timer that a later one replaced fires too.
+    /// Handles a timer. A timer that was replaced by a later one fires too.
     pub(super) fn on_timer(&mut self, now: Instant) {
         self.timer_at = self.timer_at.filter(|&at| now < at);
     }

@@ -40,7 +40,8 @@ impl Meter {
                 return None;
             }
             if queued == 0 {
-                // Before the place is taken: a reader that sees it taken must not count the idle time as time without progress.
+                // Recorded before the place is taken: a reader that sees the place taken must not count the idle time as time without
+                // progress.
                 self.moves();
             }
             match self.queued.compare_exchange_weak(queued, queued + 1, Ordering::AcqRel, Ordering::Relaxed) {
@@ -68,7 +69,7 @@ impl Meter {
         self.moved.fetch_max(self.kind.micros(), Ordering::Release);
     }
 
-    /// Whether there was no heartbeat for `stuck_after`. That is also true of an idle actor.
+    /// Whether there was no heartbeat for `stuck_after`; also true of an idle actor.
     pub(crate) fn is_still(&self) -> bool {
         self.unmoved_for() >= self.kind.settings.stuck_after
     }

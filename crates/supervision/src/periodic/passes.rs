@@ -1,6 +1,6 @@
 //! The record of a periodic actor's passes.
 //!
-//! It outlives the actor: a restart keeps the time since which passes fail.
+//! It outlives the actor: a restart keeps the time of the first failure.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::kind::{Kind, metric_name};
 /// Maximum length of a kept error, in characters.
 const ERROR_CHARACTERS_MAX: usize = 400;
 
-/// The record of one actor's passes. Clones are the same record.
+/// The record of one actor's passes. Clones share the record.
 #[derive(Clone)]
 pub struct Passes(Arc<Record>);
 
@@ -39,7 +39,7 @@ pub struct FailingPasses {
     pub error: String,
     /// Number of passes that failed in a row.
     pub passes: u64,
-    /// Seconds since the first of them failed.
+    /// Seconds since the first failure in a row.
     pub since_seconds_ago: u64,
 }
 
@@ -48,7 +48,7 @@ impl Passes {
     pub(super) fn new<K: Kind>(kind: K) -> Self {
         let name = kind.name();
         let failures = metrics::counter!(metric_name::<K>("pass_failures_total"), "name" => name);
-        // A series that begins with its first failure would hide that failure from the function `increase()` of Prometheus.
+        // A series that starts with its first failure would hide that failure from the function `increase()` of Prometheus.
         failures.absolute(0);
         Self(Arc::new(Record { name, failures, failing: Mutex::default() }))
     }
@@ -67,7 +67,7 @@ impl Passes {
         })
     }
 
-    /// Time since passes began to fail.
+    /// Time since the first failure in a row.
     pub fn failing_for(&self) -> Option<Duration> {
         self.read(|failing| failing.since.elapsed())
     }

@@ -72,7 +72,7 @@ impl ChildSpec {
         Self::new(Role::Family, address, start)
     }
 
-    /// Sets the name, for one of several children of a kind. By default a child has the name of its kind.
+    /// Sets the name, for kinds with several children. By default a child has the name of its kind.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();

@@ -1,4 +1,4 @@
-//! The life of the tree as a whole.
+//! The phase of the tree and how it ended.
 
 /// How the tree ended.
 #[derive(Debug, Clone, PartialEq, Eq)]

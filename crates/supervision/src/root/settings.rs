@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Deadlines of the root supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RootSettings {
-    /// A child that does not run after this time has failed to start. Default 30 s.
+    /// Timeout of a child's start. Default 30 s.
     pub start_deadline: Duration,
     /// Time in which children may finish when the root gives up. Default 10 s.
     pub give_up_deadline: Duration,

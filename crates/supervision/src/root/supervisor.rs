@@ -1,4 +1,4 @@
-//! The actor of the root: a state machine over the children. No handler waits, so every message is handled at once.
+//! The actor of the root: a state machine over the children. Handlers do not wait, so messages are handled at once.
 
 #![expect(clippy::needless_pass_by_value, clippy::unused_self, reason = "the form of a message handler")]
 
@@ -22,7 +22,6 @@ use crate::restart::{Decision, RestartPolicy};
 /// Maximum length of an error in the tree, in characters.
 const ERROR_CHARACTERS_MAX: usize = 200;
 
-/// The messages of the root.
 pub(crate) enum RootMessage {
     /// The restart delay of this child has passed. Sent by the root's own timer.
     Restart { child: usize },
@@ -36,7 +35,7 @@ pub(crate) enum RootMessage {
     DeadlineHit,
     /// The grace period of killed children has passed. Sent by the root's own timer.
     Abandon,
-    /// The answer is a snapshot. Sent by [`Root::tree`](crate::Root::tree).
+    /// The reply is a snapshot. Sent by [`Root::tree`](crate::Root::tree).
     Tree(oneshot::Sender<Node>),
 }
 
@@ -107,11 +106,11 @@ impl Supervisor {
 
     #[ractor::message(RootMessage::Restart { child })]
     fn restart(&self, myself: ActorRef<RootMessage>, child: usize, state: &mut SupervisorState) {
-        let found = &mut state.children[child];
-        if matches!(found.state, ChildState::Waiting) && !matches!(state.phase, Phase::Ending { .. }) {
-            found.restarts += 1;
-            found.spec.address.kind().restarts.increment(1);
-            self.start(&myself, child, found);
+        let entry = &mut state.children[child];
+        if matches!(entry.state, ChildState::Waiting) && !matches!(state.phase, Phase::Ending { .. }) {
+            entry.restarts += 1;
+            entry.spec.address.kind().restarts.increment(1);
+            self.start(&myself, child, entry);
         }
     }
 
@@ -124,26 +123,26 @@ impl Supervisor {
         result: Result<ActorCell, String>,
         state: &mut SupervisorState,
     ) {
-        let found = &mut state.children[child];
-        if found.attempt != attempt {
+        let entry = &mut state.children[child];
+        if entry.attempt != attempt {
             return;
         }
         match result {
-            // Its failure was reported before its start.
+            // The child's failure arrived before its start.
             Ok(actor) if actor.get_status() >= ActorStatus::Stopping => {
                 self.failed(&myself, child, "it ended as soon as it was started", state);
             }
             Ok(actor) if matches!(state.phase, Phase::Ending { .. }) => {
-                found.state = ChildState::Running(actor);
+                entry.state = ChildState::Running(actor);
                 self.end_next(&myself, state);
             }
             Ok(actor) => {
-                let kind = found.spec.address.kind().name;
-                tracing::debug!(actor.name = found.spec.name, actor.kind = kind, "actor started");
-                found.spec.address.point_at(actor.clone());
-                found.policy.on_started(Instant::now());
-                found.state = ChildState::Running(actor);
-                found.show_state();
+                let kind = entry.spec.address.kind().name;
+                tracing::debug!(actor.name = entry.spec.name, actor.kind = kind, "actor started");
+                entry.spec.address.point_at(actor.clone());
+                entry.policy.on_started(Instant::now());
+                entry.state = ChildState::Running(actor);
+                entry.show_state();
                 self.start_next(&myself, state);
             }
             Err(error) => self.failed(&myself, child, &error, state),
@@ -240,7 +239,7 @@ impl Supervisor {
         }
     }
 
-    /// Starts a child in a task of its own, which reports back.
+    /// Starts a child in a separate task, which reports back.
     fn start(&self, myself: &ActorRef<RootMessage>, index: usize, child: &mut Child) {
         child.attempt += 1;
         let (attempt, start, deadline) = (child.attempt, Arc::clone(&child.spec.start), self.settings.start_deadline);
@@ -298,7 +297,7 @@ impl Supervisor {
         }
     }
 
-    /// Closes every address and begins to stop the children.
+    /// Closes every address and starts to stop the children.
     fn end(&self, myself: &ActorRef<RootMessage>, outcome: TreeExit, deadline: Duration, state: &mut SupervisorState) {
         if matches!(state.phase, Phase::Ending { .. }) {
             return;
@@ -316,7 +315,7 @@ impl Supervisor {
         self.end_next(myself, state);
     }
 
-    /// Stops the last child that runs, once those after it have ended; finishes when every child has ended.
+    /// Stops the last running child, once the children after it have ended; finishes when every child has ended.
     fn end_next(&self, myself: &ActorRef<RootMessage>, state: &mut SupervisorState) {
         let Phase::Ending { killed, .. } = state.phase else { return };
         for child in state.children.iter_mut().rev() {

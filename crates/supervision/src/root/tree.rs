@@ -28,7 +28,7 @@ pub struct Node {
     pub live: u64,
     /// Messages that wait or are being handled.
     pub queued: u64,
-    /// For a single actor with waiting messages: milliseconds since it last finished one, or since the first of them arrived.
+    /// For a single actor with waiting messages: milliseconds since it last finished one, or since the first one arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unmoved_ms: Option<u64>,
     /// Number of keys in quarantine.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use supervision::{ActorError, ActorSettings, AskError, ChildSpec, Directory, KeyedActor, Reply, SelfRef};
 
-use crate::world::{Alive, Census, PATIENCE, TestKind, World};
+use crate::world::{Alive, Census, TIME_LIMIT, TestKind, World};
 
 pub type Account = u64;
 
@@ -19,7 +19,7 @@ pub const NEVER_STARTED: Account = 667;
 
 const TOLD_TO_PANIC: &str = "told to panic";
 
-/// Prints no panic that a test asked for from now on: a stress test has thousands of them, each with a backtrace.
+/// Suppresses the output of intended panics: a stress test has thousands, each with a backtrace.
 pub fn crash_quietly() {
     let loud = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -68,7 +68,7 @@ impl Ledger {
     }
 }
 
-/// Knows one account's count by heart.
+/// Caches one account's count.
 pub struct Teller {
     census: Census,
     ledger: Ledger,
@@ -86,23 +86,23 @@ impl Clone for Teller {
 }
 
 pub enum Change {
-    /// Adds one and answers the new count.
+    /// Adds one and returns the new count.
     Add(Reply<u64>),
-    /// The same, and leaves.
+    /// Like `Add`, and leaves.
     AddAndLeave(Reply<u64>),
     Panic(Reply<u64>),
     Hang(Reply<u64>),
-    /// Closes its door without an answer, but never leaves.
+    /// Refuses messages without a reply, but never leaves.
     LeaveAndHang(Reply<u64>),
     /// Adds one after this long.
     AddLate(Duration, Reply<u64>),
     /// Panics after this long.
     PanicLate(Duration, Reply<u64>),
-    /// Answers the count without waiting for anything.
+    /// Returns the count without a wait.
     Count(Reply<u64>),
-    /// Answers at once, and sends itself `Reminded` twice, the second time after this long.
+    /// Replies at once, and sends itself `Reminded` twice, the second time after this long.
     Remind(Duration, Reply<u64>),
-    /// The teller's own: adds one.
+    /// Sent by the teller to itself: adds one.
     Reminded,
 }
 
@@ -138,7 +138,7 @@ impl KeyedActor for Teller {
                 reply.send(self.add(state).await);
             }
             Change::AddAndLeave(reply) => {
-                // Leaves before it writes, so that messages which find the door closed are early.
+                // Leaves before it writes, so that refused messages are early.
                 myself.leave();
                 reply.send(self.add(state).await);
             }
@@ -209,7 +209,7 @@ impl Bank {
         account: Account,
         make: impl FnOnce(Reply<u64>) -> Change,
     ) -> Result<u64, AskError<&'static str>> {
-        self.ask_within(account, make, PATIENCE).await
+        self.ask_within(account, make, TIME_LIMIT).await
     }
 
     pub async fn ask_within(

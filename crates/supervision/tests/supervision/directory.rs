@@ -1,4 +1,4 @@
-//! Per-key actors: one per key, activated by need, passivated without loss, quarantined alone.
+//! Keyed actors: one for each key, activated on demand, passivated without loss, quarantined per key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -179,7 +179,7 @@ async fn a_poison_key_is_quarantined_alone_and_released_after_its_time() {
     for _ in 0..3 {
         assert_eq!(bank.ask(0, Change::Panic).await, Err(CRASHED));
     }
-    // The family learns of the last crash a moment after the caller.
+    // The family sees the last crash shortly after the caller.
     eventually("the actor is gone", || bank.tellers.live() == 0).await;
     let loads = bank.loads();
     let start = Instant::now();
@@ -323,16 +323,16 @@ async fn an_actor_that_closed_its_door_but_never_leaves_is_killed_in_the_end() {
 async fn messages_that_keep_coming_do_not_spare_an_actor_that_hangs_while_it_leaves() {
     const STUCK_AFTER: Duration = Duration::from_secs(30);
     const ASK_DEADLINE: Duration = Duration::from_secs(5);
-    // With the visits of the family, and with nothing but its senders to notice.
+    // With the sweeps of the family, and with only its senders to detect it.
     for idle_after in [60 * SECOND, Duration::ZERO] {
         let world = World::new();
         let (bank, child) =
             Bank::new(&world, 0..1, &ActorSettings { stuck_after: STUCK_AFTER, idle_after, ..settings() });
         let root = world.root(vec![child]).await;
         assert_eq!(bank.ask(0, Change::Add).await, Ok(1));
-        // The idle time before, which exceeds `stuck_after`, does not count.
+        // The earlier idle time, which exceeds `stuck_after`, does not count.
         tokio::time::sleep(STUCK_AFTER + SECOND).await;
-        let begun = Instant::now();
+        let start = Instant::now();
         assert_eq!(bank.ask(0, Change::LeaveAndHang).await, Err(CRASHED), "the reply was dropped");
         let mut refused = 0;
         let added = loop {
@@ -340,9 +340,9 @@ async fn messages_that_keep_coming_do_not_spare_an_actor_that_hangs_while_it_lea
                 Err(TIMED_OUT) => refused += 1,
                 added => break added,
             }
-            assert!(begun.elapsed() <= STUCK_AFTER, "still not killed after {:?}", begun.elapsed());
+            assert!(start.elapsed() <= STUCK_AFTER, "still not killed after {:?}", start.elapsed());
         };
-        assert_eq!((added, refused, begun.elapsed()), (Ok(2), 6, STUCK_AFTER));
+        assert_eq!((added, refused, start.elapsed()), (Ok(2), 6, STUCK_AFTER));
         assert_eq!((bank.starts(), bank.conflicts()), (2, 0));
         world.end(root).await;
     }
@@ -360,7 +360,7 @@ async fn for_a_leaving_actor_no_more_senders_wait_than_its_queue_takes() {
         let ask = || bank.ask_within(0, Change::Add, SECOND);
         let (first, second, third) = tokio::join!(ask(), ask(), ask());
         let overloaded = Err(AskError::Unavailable(Unavailable::Overloaded));
-        // Senders that gave up make room.
+        // Senders that timed out free their places.
         assert_eq!((first, second, third), (Err(TIMED_OUT), Err(TIMED_OUT), overloaded));
     }
     assert_eq!(start.elapsed(), 3 * SECOND);
@@ -434,8 +434,8 @@ async fn draining_kills_keys_that_do_not_finish_by_the_deadline() {
     world.deserted().await;
 }
 
-/// Tellers leave, are passivated and crash all the time, on two threads; nothing that was answered may be missing, nothing may be
-/// counted twice, and no teller may ever work from an outdated memory.
+/// Tellers leave, are passivated and crash continuously, on two threads; no answered addition may be lost or counted twice, and no teller
+/// may work from outdated memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn passivation_and_crashes_lose_nothing_under_a_hammer() {
     const ACCOUNTS: u64 = 16;
@@ -486,7 +486,7 @@ async fn passivation_and_crashes_lose_nothing_under_a_hammer() {
     world.end(root).await;
 }
 
-/// A message may reach a mailbox in the very moment in which its actor crashes; it is never read, and its sender must learn that at once.
+/// A message may reach a mailbox at the moment in which its actor crashes; it is never read, and its sender must be notified at once.
 /// More threads than cores, so that some are interrupted between the two halves of sending.
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn a_message_that_a_crash_left_unread_is_not_waited_for() {

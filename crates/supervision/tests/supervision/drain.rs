@@ -1,4 +1,4 @@
-//! The end: soft until the deadline, hard after it.
+//! Draining: soft until the deadline, hard after it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use supervision::root::{Role, Status};
 use supervision::{ChildSpec, Handle, Root, RootSettings, TreeExit, Unavailable};
 use tokio::time::Instant;
 
-use crate::world::{Do, PATIENCE, Probe, TestKind, World, eventually, jitter, settings};
+use crate::world::{Do, Probe, TIME_LIMIT, TestKind, World, eventually, jitter, settings};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -18,15 +18,15 @@ async fn draining_refuses_new_work_and_finishes_accepted_work() {
     let work = |reply| Do::Work(2 * SECOND, reply);
     let start = Instant::now();
     let (first, second, outcome, refused) = tokio::join!(
-        handle.ask(work, PATIENCE),
-        handle.ask(work, PATIENCE),
+        handle.ask(work, TIME_LIMIT),
+        handle.ask(work, TIME_LIMIT),
         async {
             tokio::time::sleep(SECOND).await;
             root.drain(10 * SECOND).await
         },
         async {
             tokio::time::sleep(SECOND * 3 / 2).await;
-            handle.ask(Do::Count, PATIENCE).await
+            handle.ask(Do::Count, TIME_LIMIT).await
         }
     );
     assert_eq!((first, second, outcome), (Ok(()), Ok(()), TreeExit::Drained));
@@ -41,7 +41,7 @@ async fn draining_waits_for_its_deadline_and_then_kills() {
     let handle = Handle::new(TestKind("probe"), &settings());
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
     let start = Instant::now();
-    let (hung, outcome) = tokio::join!(handle.ask(Do::Hang, PATIENCE), root.drain(10 * SECOND));
+    let (hung, outcome) = tokio::join!(handle.ask(Do::Hang, TIME_LIMIT), root.drain(10 * SECOND));
     assert_eq!((hung, outcome), (Err(Unavailable::Draining), TreeExit::DeadlineHit));
     assert_eq!(start.elapsed(), 10 * SECOND);
     world.deserted().await;
@@ -71,7 +71,7 @@ async fn children_end_from_the_bottom_to_the_top_one_after_the_other() {
     slow.slow_end = 2 * SECOND;
     let root = world.root(vec![slow.child(&top), slow.child(&bottom)]).await;
     let start = Instant::now();
-    let seen = async {
+    let observer = async {
         let mut alive = Vec::new();
         for _ in 0..3 {
             tokio::time::sleep(SECOND * 3 / 2).await;
@@ -80,7 +80,7 @@ async fn children_end_from_the_bottom_to_the_top_one_after_the_other() {
         }
         alive
     };
-    let (outcome, alive) = tokio::join!(root.drain(10 * SECOND), seen);
+    let (outcome, alive) = tokio::join!(root.drain(10 * SECOND), observer);
     assert_eq!(outcome, TreeExit::Drained);
     assert_eq!(start.elapsed(), SECOND * 9 / 2);
     assert_eq!(alive, [(2, Some(Status::Running)), (1, Some(Status::Stopping)), (0, None)]);
@@ -93,9 +93,9 @@ async fn a_child_that_waits_for_its_restart_is_not_started_again() {
     let handle = Handle::new(TestKind("probe"), &settings());
     let probe = Probe::new(&world);
     let root = world.root(vec![probe.child(&handle)]).await;
-    assert_eq!(handle.ask(Do::Panic, PATIENCE).await, Err(Unavailable::Crashed));
+    assert_eq!(handle.ask(Do::Panic, TIME_LIMIT).await, Err(Unavailable::Crashed));
     assert_eq!(root.drain(10 * SECOND).await, TreeExit::Drained);
-    tokio::time::sleep(PATIENCE).await;
+    tokio::time::sleep(TIME_LIMIT).await;
     assert_eq!(probe.starts(), 1);
     world.deserted().await;
 }

@@ -1,11 +1,11 @@
-//! Handles: bounded, with deadlines, and never talking to the dead.
+//! Handles: bounded, with deadlines, and refusing at once if the actor has ended.
 
 use std::time::Duration;
 
 use supervision::{ActorSettings, Handle, Unavailable};
 use tokio::time::Instant;
 
-use crate::world::{Do, PATIENCE, Probe, TestKind, World, eventually, settings};
+use crate::world::{Do, Probe, TIME_LIMIT, TestKind, World, eventually, settings};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn a_handle_without_an_actor_refuses_at_once() {
     let handle = Handle::<Do>::new(TestKind("probe"), &settings());
     let start = Instant::now();
-    let refusal = handle.ask(Do::Count, PATIENCE).await.unwrap_err();
+    let refusal = handle.ask(Do::Count, TIME_LIMIT).await.unwrap_err();
     assert!(matches!(refusal, Unavailable::NotRunning { .. }), "{refusal:?}");
     assert!(matches!(handle.send(Do::Panic), Err(Unavailable::NotRunning { .. })));
     assert_eq!(start.elapsed(), Duration::ZERO);
@@ -27,7 +27,7 @@ async fn an_ask_ends_at_its_deadline_and_not_before() {
     let start = Instant::now();
     assert_eq!(handle.ask(|reply| Do::Work(3 * SECOND, reply), 2 * SECOND).await, Err(Unavailable::TimedOut));
     assert_eq!(start.elapsed(), 2 * SECOND);
-    assert_eq!(handle.ask(|reply| Do::Work(3 * SECOND, reply), PATIENCE).await, Ok(()));
+    assert_eq!(handle.ask(|reply| Do::Work(3 * SECOND, reply), TIME_LIMIT).await, Ok(()));
     assert_eq!(start.elapsed(), 6 * SECOND);
     world.end(root).await;
 }
@@ -39,9 +39,9 @@ async fn those_who_wait_for_an_actor_that_crashes_learn_it_at_once() {
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
     let start = Instant::now();
     let (culprit, behind, after) =
-        tokio::join!(handle.ask(Do::Panic, PATIENCE), handle.ask(Do::Count, PATIENCE), async {
+        tokio::join!(handle.ask(Do::Panic, TIME_LIMIT), handle.ask(Do::Count, TIME_LIMIT), async {
             eventually("the actor is down", || handle.send(Do::Keep).is_err()).await;
-            handle.ask(Do::Count, PATIENCE).await
+            handle.ask(Do::Count, TIME_LIMIT).await
         });
     assert_eq!(culprit, Err(Unavailable::Crashed));
     assert_eq!(behind, Err(Unavailable::Crashed));
@@ -60,7 +60,7 @@ async fn a_full_queue_refuses_at_once_and_counts_messages_whose_senders_left() {
     let work = |reply| Do::Work(10 * SECOND, reply);
     assert_eq!(handle.ask(work, SECOND).await, Err(Unavailable::TimedOut));
     assert_eq!(handle.ask(work, SECOND).await, Err(Unavailable::TimedOut));
-    assert_eq!(handle.ask(work, PATIENCE).await, Err(Unavailable::Overloaded));
+    assert_eq!(handle.ask(work, TIME_LIMIT).await, Err(Unavailable::Overloaded));
     assert_eq!(handle.send(work), Err(Unavailable::Overloaded));
     assert_eq!(start.elapsed(), 2 * SECOND);
     tokio::time::advance(8 * SECOND).await;
@@ -74,7 +74,7 @@ async fn a_queue_of_one_serves_one_caller_after_the_other_without_refusals() {
     let handle = Handle::new(TestKind("probe"), &ActorSettings { queue_max: 1, ..settings() });
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
     for _ in 0..10_000 {
-        assert_eq!(handle.ask(Do::Count, PATIENCE).await, Ok(1));
+        assert_eq!(handle.ask(Do::Count, TIME_LIMIT).await, Ok(1));
     }
     world.end(root).await;
 }
@@ -99,13 +99,13 @@ async fn an_actor_is_not_stuck_because_the_process_was_stopped() {
     let world = World::new();
     let handle = Handle::new(TestKind("probe"), &ActorSettings { stuck_after: 30 * SECOND, ..settings() });
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
-    let asked = async { handle.ask(|reply| Do::Work(5 * SECOND, reply), 20 * SECOND).await };
+    let request = async { handle.ask(|reply| Do::Work(5 * SECOND, reply), 20 * SECOND).await };
     let stopped = async {
         tokio::time::sleep(SECOND / 2).await;
         // The clock jumps, as it does for a process that is stopped and continued.
         tokio::time::advance(60 * SECOND).await;
     };
-    drop(tokio::join!(asked, stopped));
+    drop(tokio::join!(request, stopped));
     assert_eq!(handle.ask(Do::Count, SECOND).await, Ok(1), "the same actor answers");
     let tree = root.tree(SECOND).await.unwrap();
     assert!(tree.children[0].last_failure.is_none(), "{tree:?}");
@@ -153,7 +153,7 @@ async fn an_actor_that_was_idle_for_long_is_not_stuck_when_its_first_caller_give
     let world = World::new();
     let handle = Handle::new(TestKind("probe"), &ActorSettings { stuck_after: 30 * SECOND, ..settings() });
     let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
-    tokio::time::sleep(PATIENCE).await;
+    tokio::time::sleep(TIME_LIMIT).await;
     assert_eq!(handle.ask(|reply| Do::Work(2 * SECOND, reply), SECOND).await, Err(Unavailable::TimedOut));
     assert_eq!(handle.ask(Do::Count, 5 * SECOND).await, Ok(1));
     world.end(root).await;

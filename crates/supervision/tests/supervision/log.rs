@@ -8,7 +8,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Metadata, Subscriber};
 
-/// Everything that this thread logs while this lives.
+/// The log lines of this thread while the guard exists.
 pub struct Captured {
     lines: Lines,
     _guard: DefaultGuard,

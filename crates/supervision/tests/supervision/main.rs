@@ -1,4 +1,4 @@
-//! The laws of supervision, on real actors; time is paused wherever it plays a part.
+//! Laws of supervision, tested on real actors with paused time.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is the answer")]
 #![expect(clippy::needless_pass_by_value, clippy::unused_self, reason = "the form of a message handler")]

@@ -1,4 +1,4 @@
-//! The numbers that the operator watches.
+//! The operator's metrics.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

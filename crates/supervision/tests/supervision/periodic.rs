@@ -12,7 +12,7 @@ use crate::log::Captured;
 use crate::metrics::Numbers;
 use crate::world::{TestKind, World, eventually, jitter, settings};
 
-/// A pass whose disk may be full.
+/// A pass that may fail because of a full disk.
 #[derive(Clone, Default)]
 struct Work {
     is_full: Arc<AtomicBool>,
@@ -52,17 +52,17 @@ async fn passes_that_fail_are_counted_shown_and_logged_when_they_begin_and_when_
     assert_eq!((counted(), failing(&root).await), (0, None));
 
     work.is_full.store(true, Ordering::SeqCst);
-    let before = passes();
-    eventually("seven passes failed", || passes() >= before + 7).await;
-    let shown = failing(&root).await.unwrap();
-    assert_eq!(shown.error, "cannot write a row: disk full");
-    assert_eq!((shown.passes, counted()), (passes() - before, passes() - before));
-    assert!((5..=8).contains(&shown.since_seconds_ago), "{shown:?}");
+    let baseline = passes();
+    eventually("seven passes failed", || passes() >= baseline + 7).await;
+    let report = failing(&root).await.unwrap();
+    assert_eq!(report.error, "cannot write a row: disk full");
+    assert_eq!((report.passes, counted()), (passes() - baseline, passes() - baseline));
+    assert!((5..=8).contains(&report.since_seconds_ago), "{report:?}");
     assert_eq!(lines.of("WARN"), ["passes began to fail and are retried"]);
 
     work.is_full.store(false, Ordering::SeqCst);
-    let before = passes();
-    eventually("three passes succeeded again", || passes() >= before + 3).await;
+    let baseline = passes();
+    eventually("three passes succeeded again", || passes() >= baseline + 3).await;
     assert_eq!(failing(&root).await, None);
     assert_eq!(lines.of("WARN").len(), 1);
     assert_eq!(lines.of("INFO").iter().filter(|line| *line == "passes succeed again").count(), 1);
@@ -70,7 +70,7 @@ async fn passes_that_fail_are_counted_shown_and_logged_when_they_begin_and_when_
     world.deserted().await;
 }
 
-/// A pass that finds work as long as there is some.
+/// A pass with a limited amount of work.
 #[derive(Clone, Default)]
 struct Seldom {
     work: Arc<AtomicU64>,
@@ -83,8 +83,8 @@ impl Pass for Seldom {
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         self.passes.fetch_add(1, Ordering::SeqCst);
         let is_done = |work: u64| work.checked_sub(1);
-        let done = self.work.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_done);
-        Ok(done.map_or(Next::Idle, |_| Next::AfterPause))
+        let result = self.work.fetch_update(Ordering::SeqCst, Ordering::SeqCst, is_done);
+        Ok(result.map_or(Next::Idle, |_| Next::AfterPause))
     }
 }
 
@@ -99,9 +99,9 @@ async fn an_actor_without_work_rests_until_it_is_woken() {
         with_local_recorder(&numbers, || Periodic::new(TestKind("seldom"), seldom.clone(), schedule, jitter()));
     let root = world.root(vec![periodic.resting(Some(rest)).child(&handle)]).await;
     let passes_in = async |seconds: u64| {
-        let before = seldom.passes.load(Ordering::SeqCst);
+        let baseline = seldom.passes.load(Ordering::SeqCst);
         tokio::time::sleep(Duration::from_secs(seconds)).await;
-        seldom.passes.load(Ordering::SeqCst) - before
+        seldom.passes.load(Ordering::SeqCst) - baseline
     };
     assert!((3..=5).contains(&passes_in(5).await), "at first it looks every second");
     assert!((9..=11).contains(&passes_in(600).await), "while it rests it looks every minute");
@@ -112,13 +112,13 @@ async fn an_actor_without_work_rests_until_it_is_woken() {
     assert_eq!(seldom.work.load(Ordering::SeqCst), 0);
     assert_eq!(passes_in(20).await, 0, "then it rests again");
 
-    // Wakes at every moment cause no more than a pass every second, and none is lost.
-    let before = seldom.passes.load(Ordering::SeqCst);
+    // Continuous wakes cause at most one pass every second, and no wake is lost.
+    let baseline = seldom.passes.load(Ordering::SeqCst);
     for _ in 0..1000 {
         waker.wake();
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let passes = seldom.passes.load(Ordering::SeqCst) - before;
+    let passes = seldom.passes.load(Ordering::SeqCst) - baseline;
     assert!((8..=13).contains(&passes), "{passes}");
     root.drain(Duration::from_secs(1)).await;
     world.deserted().await;

@@ -1,4 +1,4 @@
-//! The root keeps its children alive inside their budgets.
+//! The root restarts its children within their budgets.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use supervision::root::{Role, Status};
 use supervision::{ActorSettings, ChildSpec, Handle, RestartSettings, Root, RootSettings, TreeExit, Unavailable};
 use tokio::time::Instant;
 
-use crate::world::{Do, PATIENCE, Probe, TestKind, World, eventually, jitter, settings};
+use crate::world::{Do, Probe, TIME_LIMIT, TestKind, World, eventually, jitter, settings};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -20,7 +20,7 @@ async fn a_crashed_child_is_restarted_after_its_delay_and_its_handle_points_to_t
         let old_friend = handle.clone();
         assert_eq!(old_friend.ask(Do::Count, SECOND).await, Ok(1));
         let start = Instant::now();
-        assert_eq!(handle.ask(crash, PATIENCE).await, Err(Unavailable::Crashed));
+        assert_eq!(handle.ask(crash, TIME_LIMIT).await, Err(Unavailable::Crashed));
         while handle.ask(Do::Count, SECOND).await.is_err() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -69,10 +69,10 @@ async fn siblings_of_a_crashing_child_are_unaffected() {
     let root = world.root(handles.iter().map(|handle| Probe::new(&world).child(handle)).collect()).await;
     let work = |handle: &Handle<Do>| {
         let handle = handle.clone();
-        async move { handle.ask(|reply| Do::Work(SECOND, reply), PATIENCE).await }
+        async move { handle.ask(|reply| Do::Work(SECOND, reply), TIME_LIMIT).await }
     };
     let (first, second, third) =
-        tokio::join!(work(&handles[0]), handles[1].ask(Do::Panic, PATIENCE), work(&handles[2]));
+        tokio::join!(work(&handles[0]), handles[1].ask(Do::Panic, TIME_LIMIT), work(&handles[2]));
     assert_eq!((first, second, third), (Ok(()), Err(Unavailable::Crashed), Ok(())));
     assert_eq!(handles[0].ask(Do::Count, SECOND).await, Ok(1));
     assert_eq!(handles[2].ask(Do::Count, SECOND).await, Ok(1));

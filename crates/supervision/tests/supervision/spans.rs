@@ -1,4 +1,4 @@
-//! The spans of messages: their parent is the span of the sender, wherever the handler runs.
+//! The spans of messages: their parent is the sender's span, in every task.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl Scopes {
         (scopes, guard)
     }
 
-    /// The recorded scopes of this test's own events.
+    /// Takes the recorded scopes of this test's events.
     fn take(&self) -> Vec<Vec<&'static str>> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
@@ -64,7 +64,7 @@ impl Logger {
     }
 }
 
-/// Logs one line for each message, after a wait of the given time, and one for the message that it then sends to itself.
+/// Logs one line for each message, after the given wait, and one for the message that it then sends to itself.
 #[derive(Clone)]
 struct KeyedLogger;
 
@@ -96,7 +96,7 @@ impl KeyedActor for KeyedLogger {
     }
 }
 
-/// A kind whose messages have no spans.
+/// A kind without spans for messages.
 #[derive(Debug, Clone, Copy)]
 struct Untraced;
 
@@ -141,7 +141,7 @@ async fn a_keyed_actor_handles_each_message_below_the_span_of_its_sender() {
         let directory = directory.clone();
         async move { directory.ask(&1, load, |reply| Log::After(delay, reply), 10 * SECOND).await.unwrap() }
     };
-    // The first moves to a task of its own, the second waits in the inbox meanwhile.
+    // The first message moves to a separate task; the second waits in the inbox.
     tokio::join!(ask(SECOND).instrument(info_span!("first")), ask(SECOND).instrument(info_span!("second")));
     tokio::time::sleep(SECOND).await;
     let mut seen = scopes.take();

@@ -1,4 +1,4 @@
-//! A world per test: it counts the actors that live in it, and fails the test if one is left at its end.
+//! One world for each test: it counts the test's actors, and fails the test if one is left at its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ use supervision::{
     ActorSettings, ChildSpec, Handle, Jitter, Kind, Reply, RestartSettings, Root, RootSettings, TreeExit,
 };
 
-/// Longer than anything here may take.
-pub const PATIENCE: Duration = Duration::from_hours(1);
+/// Exceeds every wait of these tests.
+pub const TIME_LIMIT: Duration = Duration::from_hours(1);
 
-/// A kind of a test, by its name.
+/// A kind of actor named by the test.
 #[derive(Debug, Clone, Copy)]
 pub struct TestKind(pub &'static str);
 
@@ -38,11 +38,11 @@ pub struct World {
     counted: bool,
 }
 
-/// How many actors live.
+/// Number of live actors.
 #[derive(Clone, Default)]
 pub struct Census(Arc<AtomicUsize>);
 
-/// The life of one actor.
+/// Counts one live actor.
 pub struct Alive(Census);
 
 impl World {
@@ -58,7 +58,7 @@ impl World {
         self.census.0.load(Ordering::SeqCst)
     }
 
-    /// A root over these children, all of them up.
+    /// Starts a root over these children and waits until they run.
     pub async fn root(&self, children: Vec<ChildSpec>) -> Root {
         let root = Root::start(RootSettings::default(), jitter(), children).await.unwrap();
         root.up().await.unwrap();
@@ -115,7 +115,7 @@ pub fn settings() -> ActorSettings {
     }
 }
 
-/// An actor that follows every instruction, also to crash or to hang.
+/// An actor that follows every instruction, including to crash or to hang.
 #[derive(Clone)]
 pub struct Probe {
     census: Census,
@@ -128,17 +128,15 @@ pub struct Probe {
 }
 
 pub enum Do {
-    /// Answers which incarnation this is, from 1.
+    /// Returns the number of its start, from 1.
     Count(Reply<usize>),
-    /// Answers after this long.
+    /// Replies after this long.
     Work(Duration, Reply<()>),
     Panic(Reply<()>),
     Fail(Reply<()>),
     /// Never finishes.
     Hang(Reply<()>),
-    /// Stops by itself.
     Stop(Reply<()>),
-    /// Keeps the reply and never answers.
     Keep(Reply<()>),
 }
 

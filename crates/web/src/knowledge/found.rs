@@ -55,7 +55,7 @@ pub(super) fn rows(
     words_max: usize,
 ) -> Vec<FoundRow> {
     let stems = asked(query, words_max);
-    let passage = |chunk: &Highlight| FoundChunk {
+    let chunk = |chunk: &Highlight| FoundChunk {
         percent: percent(chunk.similarity),
         pieces: excerpt(&stems, &plain(&chunk.content)),
     };
@@ -70,7 +70,7 @@ pub(super) fn rows(
             row.twins.push(Twin { id, title, source });
             continue;
         }
-        let mut passages = hit.chunks.iter().map(passage);
+        let mut chunks = hit.chunks.iter().map(chunk);
         rows.push(FoundRow {
             id,
             title,
@@ -79,8 +79,8 @@ pub(super) fn rows(
             created: Moment::new(hit.memory.created_at, now),
             spaces: linked(&hit.memory.spaces, names),
             tags: hit.memory.tags.iter().map(ToString::to_string).collect(),
-            best: passages.next().map(|passage| passage.pieces).unwrap_or_default(),
-            others: passages.collect(),
+            best: chunks.next().map(|chunk| chunk.pieces).unwrap_or_default(),
+            others: chunks.collect(),
             twins: Vec::new(),
         });
     }

@@ -1,4 +1,4 @@
-//! Schema of the event envelope (`docs/protocol/events.md#event-envelope`), whose type is
+//! Schema of the event envelope (`docs/protocol/events.md#event-envelope`), which has the type
 //! [`domain::envelope::Envelope`].
 
 use std::borrow::Cow;

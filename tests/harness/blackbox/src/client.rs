@@ -6,7 +6,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
-use crate::PATIENCE;
+use crate::TIME_LIMIT;
 
 /// The grant type with which an agent exchanges its claim token.
 pub const CLAIM_GRANT: &str = "urn:svc:agent-auth:grant-type:claim";
@@ -105,9 +105,9 @@ impl Default for Client {
 }
 
 impl Client {
-    /// A client whose requests end after [`PATIENCE`].
+    /// A client whose requests end after [`TIME_LIMIT`].
     pub fn new() -> Self {
-        Self(builder().timeout(PATIENCE).build().unwrap())
+        Self(builder().timeout(TIME_LIMIT).build().unwrap())
     }
 
     /// A client whose requests may take any time, such as streams.

@@ -41,14 +41,14 @@ pub mod world;
 use std::time::Duration;
 
 /// Maximum time that a test waits for something that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Pause between two polls of [`eventually`].
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Polls until `poll` returns a value, and fails the test after [`PATIENCE`]; `expected` describes the value in that message.
+/// Polls until `poll` returns a value, and fails the test after [`TIME_LIMIT`]; `expected` describes the value in that message.
 pub async fn eventually<T>(expected: &str, poll: impl AsyncFn() -> Option<T>) -> T {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let deadline = tokio::time::Instant::now() + TIME_LIMIT;
     loop {
         if let Some(value) = poll().await {
             return value;

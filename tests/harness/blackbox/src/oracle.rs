@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::PATIENCE;
+use crate::TIME_LIMIT;
 
 /// An event that was sent at least once, and all responses to it.
 #[derive(Debug, Clone)]
@@ -74,12 +74,12 @@ impl Oracle {
         self.responses.send_modify(|responses| *responses += 1);
     }
 
-    /// Waits for `more` further responses, for each at most [`PATIENCE`].
+    /// Waits for `more` further responses, for each at most [`TIME_LIMIT`].
     pub async fn wait_for_responses(&self, more: u64) {
         let mut responses = self.responses.subscribe();
         let goal = *responses.borrow_and_update() + more;
         while *responses.borrow_and_update() < goal {
-            let next = tokio::time::timeout(PATIENCE, responses.changed()).await;
+            let next = tokio::time::timeout(TIME_LIMIT, responses.changed()).await;
             let received = *responses.borrow();
             assert!(next.is_ok(), "no further response: {} of {more} are missing", goal - received);
         }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-use crate::PATIENCE;
+use crate::TIME_LIMIT;
 
 /// The data folder of one server, and the environment with which the program runs on it.
 pub struct Home {
@@ -308,7 +308,7 @@ impl Lines {
         self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits for this number of lines; `false` if the program ended before, or after [`PATIENCE`].
+    /// Waits for this number of lines; `false` if the program ended before, or after [`TIME_LIMIT`].
     pub async fn reach(&self, lines: usize) -> bool {
         self.wait(|progress| progress.ended || progress.lines >= lines).await && self.progress.borrow().lines >= lines
     }
@@ -319,6 +319,6 @@ impl Lines {
 
     async fn wait(&self, mut there: impl FnMut(&Progress) -> bool) -> bool {
         let mut progress = self.progress.clone();
-        tokio::time::timeout(PATIENCE, progress.wait_for(|progress| there(progress))).await.is_ok()
+        tokio::time::timeout(TIME_LIMIT, progress.wait_for(|progress| there(progress))).await.is_ok()
     }
 }

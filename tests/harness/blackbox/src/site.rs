@@ -64,7 +64,7 @@ async fn serve(State(site): State<Site>, Path(path): Path<String>) -> Response {
         "gated-not" => html("<title>Moved here</title><p>The page has moved to this place for good.</p>"),
         "broken" => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         "soon" if before == 0 => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        "soon" => html("<title>Soon</title><p>The second try found this page about patience.</p>"),
+        "soon" => html("<title>Soon</title><p>The second try found this page about time_limit.</p>"),
         "busy" => (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "3600")]).into_response(),
         "gated" => {
             site.gate.notified().await;

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use uuid::Uuid;
 use wire::knowledge::BatchMessage;
-use wire::mcp::{AddMemory, ForgetMemory, ListSpaces, McpTool, SEARCH_PASSAGES, SearchMemory};
+use wire::mcp::{AddMemory, ForgetMemory, ListSpaces, McpTool, SEARCH_CHUNKS, SearchMemory};
 
 use crate::body;
 use crate::error::ApiError;
@@ -29,7 +29,7 @@ use crate::knowledge::stream::EventStreams;
 /// Time for which a call waits for what it added to become searchable. The batch continues without it.
 const ADDED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Maximum number of words of a query that decide which part of a passage is shown.
+/// Maximum number of words of a query that decide which part of a chunk is shown.
 const WORDS_MAX: usize = 64;
 
 /// The resource with the list of spaces.
@@ -100,15 +100,14 @@ impl MemoryTools {
                 "## {}\n{url} · id {} · similarity {:.2}",
                 hit.memory.title, hit.memory.id, hit.similarity
             );
-            let passages: Vec<&str> =
-                hit.chunks.iter().take(SEARCH_PASSAGES).map(|chunk| chunk.content.as_str()).collect();
-            for passage in &passages {
-                let parts = excerpt(&asked, passage);
+            let chunks: Vec<&str> = hit.chunks.iter().take(SEARCH_CHUNKS).map(|chunk| chunk.content.as_str()).collect();
+            for chunk in &chunks {
+                let parts = excerpt(&asked, chunk);
                 let _ = writeln!(text, "{}", parts.into_iter().map(|part| part.text).collect::<String>());
             }
             text.push('\n');
             results.push(json!({
-                "id": hit.memory.id, "title": hit.memory.title, "url": url, "similarity": hit.similarity, "passages": passages
+                "id": hit.memory.id, "title": hit.memory.title, "url": url, "similarity": hit.similarity, "chunks": chunks
             }));
         }
         if results.is_empty() {

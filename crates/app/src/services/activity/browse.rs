@@ -1,7 +1,7 @@
 //! Finds recorded events for a person: filtered pages, numbers per day, and the events next to one in its chain.
 //!
 //! The embedded log filters by lane, computer, agent kind and time in its indexes. Type and text have no index, and an external service
-//! filters by lane and start only; the rest is compared with the entries that were read, of which a search reads a limited number
+//! filters only by lane and start; the rest of the filter is compared with a limited number of read entries
 //! (`docs/decisions/0016-account-reads.md`).
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::scope_of_account;
 use crate::services::Ports;
 use async_recursion::async_recursion as boxed;
 
-/// Entries that a search reads at a time.
+/// Entries per read of a search.
 const READ: u16 = 500;
 /// Days of [`Activity::days`].
 pub const DAYS: i64 = 30;
@@ -65,7 +65,7 @@ impl ActivitySettings {
     }
 }
 
-/// Which events a person wants to see; `None` does not restrict them.
+/// A filter of events; `None` in a member does not restrict it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ActivityFilter {
     /// Only events of this computer.
@@ -122,7 +122,7 @@ impl ActivityEntry {
 pub struct ActivityFound {
     /// The events, newest first, each with its JSON text.
     pub entries: Vec<(ActivityEntry, Box<RawValue>)>,
-    /// Where the next page begins; `None` after the last event.
+    /// Cursor of the next page; `None` after the last event.
     pub next: Option<String>,
     /// Number of entries that were read.
     pub searched: u32,
@@ -144,7 +144,7 @@ pub enum ActivityError {
     Log(#[from] LogError),
 }
 
-/// The name of a computer, for the filter of text.
+/// The names of computers, for the filter by text.
 pub trait ComputerNames {
     /// Its name, as the page shows it.
     fn name_of(&self, machine: MachineUuid) -> &str;
@@ -220,39 +220,39 @@ impl Activity {
             Some(None) => (cursor.map(str::to_owned), None),
             None => (None, None),
         };
-        let mut found = ActivityFound::default();
+        let mut result = ActivityFound::default();
         loop {
             let (entries, next) = self.page(scope, filter, upstream.clone(), limit).await?;
             let count = entries.len();
-            // New events move the first page, so the last entry that was shown may be in a later one.
-            let shown = within.as_ref().map(|last| entries.iter().position(|(entry, _)| entry.event_id == *last));
-            let skip = shown.map_or(0, |place| place.map_or(count, |place| place.saturating_add(1)));
-            if shown.flatten().is_some() {
+            // New events shift the first page, so the last returned entry may be on a later one.
+            let position = within.as_ref().map(|last| entries.iter().position(|(entry, _)| entry.event_id == *last));
+            let skip = position.map_or(0, |place| place.map_or(count, |place| place.saturating_add(1)));
+            if position.flatten().is_some() {
                 within = None;
             }
             for (place, (entry, raw)) in entries.into_iter().enumerate() {
-                found.searched = found.searched.saturating_add(1);
+                result.searched = result.searched.saturating_add(1);
                 if place < skip {
                     continue;
                 }
                 let (id, received) = (entry.event_id.clone(), entry.received());
                 if filter.fits(&entry, names) {
-                    found.entries.push((entry, raw));
+                    result.entries.push((entry, raw));
                 }
-                found.stopped_at = received.or(found.stopped_at);
-                if found.entries.len() >= usize::from(events_max) && place + 1 < count {
-                    found.stopped_at = None;
-                    found.next = Some(format!("{}{WITHIN}{id}", upstream.unwrap_or_default()));
-                    return Ok(found);
+                result.stopped_at = received.or(result.stopped_at);
+                if result.entries.len() >= usize::from(events_max) && place + 1 < count {
+                    result.stopped_at = None;
+                    result.next = Some(format!("{}{WITHIN}{id}", upstream.unwrap_or_default()));
+                    return Ok(result);
                 }
             }
-            let is_full = found.entries.len() >= usize::from(events_max);
+            let is_full = result.entries.len() >= usize::from(events_max);
             if is_full || next.is_none() {
-                found.stopped_at = None;
+                result.stopped_at = None;
             }
-            if is_full || next.is_none() || found.searched >= self.settings.search_events_max {
-                found.next = next;
-                return Ok(found);
+            if is_full || next.is_none() || result.searched >= self.settings.search_events_max {
+                result.next = next;
+                return Ok(result);
             }
             upstream = next;
         }
@@ -320,7 +320,7 @@ impl Activity {
 }
 
 impl ActivityFilter {
-    /// Whether nothing is restricted.
+    /// Whether the filter is empty.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -348,7 +348,7 @@ impl ActivityFilter {
         }
     }
 
-    /// Whether an entry fits. An entry without a member that the filter names does not fit.
+    /// An entry without a member that the filter names does not fit.
     fn fits(&self, entry: &ActivityEntry, names: &impl ComputerNames) -> bool {
         let day = || entry.received().map(Day::of);
         self.machine.is_none_or(|machine| entry.machine_uuid == Some(machine))
@@ -360,8 +360,8 @@ impl ActivityFilter {
             && self.text.as_ref().is_none_or(|text| {
                 let text = text.to_lowercase();
                 let name = entry.machine_uuid.map(|machine| names.name_of(machine)).unwrap_or_default();
-                let shown = [&entry.event_type, &entry.lane, &entry.agent_id, &entry.event_id, &entry.consent_level];
-                shown.into_iter().map(String::as_str).chain([name]).any(|shown| shown.to_lowercase().contains(&text))
+                let fields = [&entry.event_type, &entry.lane, &entry.agent_id, &entry.event_id, &entry.consent_level];
+                fields.into_iter().map(String::as_str).chain([name]).any(|field| field.to_lowercase().contains(&text))
             })
     }
 }

@@ -39,7 +39,7 @@ impl KnowledgeAccess {
             return self.named(named, AccessType::Read, ports).await.map(MemoryScope::Spaces);
         }
         match &self.within {
-            // A space that was deleted, or that the account may no longer read, is left out of the search.
+            // A space that was deleted, or that the account may no longer read, is left out.
             Some(within) => Ok(MemoryScope::Spaces(ids(&ports.store.spaces_readable(within, &self.account).await?))),
             None => Ok(MemoryScope::Account(self.account.clone())),
         }
@@ -67,9 +67,9 @@ impl KnowledgeAccess {
         let mut wanted: Vec<SpaceId> = named.iter().copied().map(SpaceId::from).collect();
         wanted.sort_unstable();
         wanted.dedup();
-        let seen = ports.store.spaces_readable(&wanted, &self.account).await?;
-        let seen: HashMap<SpaceId, AccessType> = seen.iter().map(|space| (space.id, space.access)).collect();
-        let may = |space: &SpaceId| self.covers(*space) && seen.get(space).is_some_and(|has| *has >= access);
+        let readable = ports.store.spaces_readable(&wanted, &self.account).await?;
+        let readable: HashMap<SpaceId, AccessType> = readable.iter().map(|space| (space.id, space.access)).collect();
+        let may = |space: &SpaceId| self.covers(*space) && readable.get(space).is_some_and(|has| *has >= access);
         if wanted.iter().all(may) { Ok(wanted) } else { Err(Refusal::SpaceForbidden) }
     }
 }

@@ -32,7 +32,8 @@ impl Batches {
         self.settings.note_bytes_max
     }
 
-    /// Stores a batch and starts its work. Returns the stream of its messages. A `repeat` of an earlier request returns the stream of its batch.
+    /// Stores a batch and starts its work. Returns the stream of its messages; for a `repeat` of an earlier request, the stream of that
+    /// batch.
     #[boxed]
     pub async fn add(
         &self,
@@ -46,8 +47,8 @@ impl Batches {
         self.submit(access, BatchKind::Batch, ImportLines { items, spaces }, repeat).await
     }
 
-    /// Stores an import and starts its work. Returns the stream of its messages, of which one for each line in its order. The same lines join
-    /// their import while it runs.
+    /// Stores an import and starts its work. Returns the stream of its messages, with one message for each line, in order. The same lines
+    /// join their import while it runs.
     #[boxed]
     pub async fn import(
         &self,
@@ -70,7 +71,7 @@ impl Batches {
             (self.ingestion.clone(), Submission { kind, account, spaces, key_spaces: within, items, repeat });
         let work = async move {
             match ingestion.add(&submission).await? {
-                // The actor starts also if the client leaves now.
+                // The actor also starts if the client disconnects now.
                 AddedBatch::New(batch) => Ok((ingestion.join(&batch, None).await?, AddedBatch::New(batch))),
                 other => Ok::<_, InfraError>((None, other)),
             }
@@ -88,7 +89,9 @@ impl Batches {
 
     /// The limits of one batch.
     fn check(&self, items: &[Item], named: &[Uuid]) -> Result<(), Refusal> {
-        let rule = |kept: bool, path: &str, rule: String| if kept { Ok(()) } else { Err(Refusal::invalid(path, rule)) };
+        let rule = |is_valid: bool, path: &str, rule: String| {
+            if is_valid { Ok(()) } else { Err(Refusal::invalid(path, rule)) }
+        };
         rule(!items.is_empty(), "", "supply urls, contents, or both".to_owned())?;
         let most = self.settings.items_max;
         rule(items.len() <= most, "", format!("a batch has at most {most} items, and this one has {}", items.len()))?;
@@ -106,8 +109,8 @@ impl Batches {
         Ok(())
     }
 
-    /// The stream of a batch: after the message that the client received last, otherwise after number `after`, otherwise from the
-    /// beginning.
+    /// The stream of a batch: after the message that the client received last, otherwise after number `after`, otherwise from the first
+    /// message.
     #[boxed]
     pub async fn join(
         &self,
@@ -137,7 +140,7 @@ impl Batches {
         Ok(())
     }
 
-    /// A batch of the account. Its messages name the content of all its spaces, so a key has to cover them all.
+    /// A batch of the account. Its messages name content of all its spaces, so a key must cover them all.
     async fn visible(&self, access: &KnowledgeAccess, id: BatchId) -> Result<BatchAccess, Refusal> {
         let batch = self.ports.store.batch_standing(id, &access.account).await?;
         let visible = batch.filter(|batch| batch.spaces.iter().all(|space| access.covers(*space)));

@@ -1,5 +1,5 @@
-//! The credential of a response that lasts longer than a request: streams and the export. It is checked when the request arrives, and
-//! again while the response is sent, so that revoking a credential ends the responses that it opened.
+//! The credential of a response that outlasts its request: streams and the export. It is checked when the request arrives, and again
+//! while the response is sent, so that revoking a credential ends the responses that it opened.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use domain::secret::SecretHash;
 use futures_util::stream::{self, Stream, StreamExt};
 use store::{Store, StoreError};
 
-/// A credential that was presented.
+/// The credential of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
     /// An API key and its account.
@@ -57,7 +57,7 @@ impl CredentialChecks {
         })
     }
 
-    /// Returns when the credential is no longer valid. A store error revokes nothing: the check is repeated.
+    /// Returns when the credential is no longer valid. After a store error the check is repeated.
     async fn until_revoked(self, credential: Credential) {
         loop {
             tokio::time::sleep(self.every).await;

@@ -24,7 +24,7 @@ pub struct RequestedEdit {
     pub spaces: Option<Vec<Uuid>>,
 }
 
-/// Attempts while other changes of the memory come between reading and writing.
+/// Attempts, if other changes of the memory intervene between read and write.
 const ATTEMPTS: usize = 5;
 
 impl Memories {
@@ -72,7 +72,7 @@ impl Memories {
         if is_seen { Ok(memory) } else { Err(Refusal::NotFound) }
     }
 
-    /// Tags as they are stored, at most `knowledge.tags_per_memory_max`.
+    /// Normalised tags, at most `knowledge.tags_per_memory_max`.
     pub(super) fn tags_of(&self, texts: &[String]) -> Result<Vec<Tag>, Refusal> {
         let tag = |(nth, text): (usize, &String)| {
             text.parse().map_err(|error| Refusal::invalid(format!("tags[{nth}]"), format!("{error}")))
@@ -95,7 +95,7 @@ impl Memories {
         }
     }
 
-    /// The spaces after the change: those that the party does not cover stay.
+    /// The spaces after the change: spaces that the party does not cover stay.
     async fn spaces_after(
         &self,
         access: &KnowledgeAccess,
@@ -106,16 +106,16 @@ impl Memories {
         if !(1..=most).contains(&wanted.len()) {
             return Err(Refusal::invalid("spaces", format!("must name 1 to {most}")));
         }
-        let (known, new): (Vec<Uuid>, Vec<Uuid>) =
+        let (existing, new): (Vec<Uuid>, Vec<Uuid>) =
             wanted.iter().partition(|space| memory.spaces.contains(&SpaceId::from(**space)));
-        if known.iter().any(|space| !access.covers(SpaceId::from(*space))) {
+        if existing.iter().any(|space| !access.covers(SpaceId::from(*space))) {
             return Err(Refusal::SpaceForbidden);
         }
         let mut spaces: Vec<SpaceId> = memory
             .spaces
             .iter()
             .copied()
-            .filter(|space| !access.covers(*space) || known.contains(&space.as_uuid()))
+            .filter(|space| !access.covers(*space) || existing.contains(&space.as_uuid()))
             .collect();
         if !new.is_empty() {
             spaces.extend(access.to_write(&new, &self.ports).await?);
@@ -176,7 +176,7 @@ impl Memories {
     }
 }
 
-/// A title as it is stored.
+/// Normalises a title.
 fn title(text: &str) -> Result<String, Refusal> {
     let rule = || Refusal::invalid("title", format!("must have 1 to {TITLE_CHARS_MAX} characters"));
     if text.trim().chars().count() > TITLE_CHARS_MAX {

@@ -1,4 +1,4 @@
-//! Filter settings of an account: the rules that new content has to meet.
+//! Filter settings of an account: rules for new content.
 
 use domain::filter::{FilterChange, FilterSettings, FilterUpdate};
 use domain::ids::UserAccountId;
@@ -33,7 +33,7 @@ impl Filters {
         self.ports.store.filter_settings(account).await
     }
 
-    /// Replaces all settings of an account. A key for certain spaces may not: filters apply to additions to the others too.
+    /// Replaces all settings of an account. A key for certain spaces may not, since filters apply to all spaces.
     #[boxed]
     pub async fn replace(&self, access: &KnowledgeAccess, update: FilterUpdate) -> Result<FilterSettings, Refusal> {
         let account = may_change(access)?.clone();
@@ -49,7 +49,8 @@ impl Filters {
     pub async fn change(&self, access: &KnowledgeAccess, change: FilterChange) -> Result<FilterSettings, Refusal> {
         let account = may_change(access)?.clone();
         let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
-        let work = async move { store.filter_settings_change(&account, |known| checked(change.of(known)), now).await };
+        let work =
+            async move { store.filter_settings_change(&account, |current| checked(change.of(current)), now).await };
         actors::detached(work).await??
     }
 
@@ -59,7 +60,7 @@ impl Filters {
     }
 }
 
-/// The account whose settings the party may change.
+/// The account of the filter settings, if the party may change them.
 fn may_change(access: &KnowledgeAccess) -> Result<&UserAccountId, Refusal> {
     if access.within.is_none() { Ok(&access.account) } else { Err(Refusal::SpaceForbidden) }
 }

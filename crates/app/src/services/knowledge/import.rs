@@ -1,7 +1,7 @@
 //! Imports: the lines of an export become memories again (`docs/protocol/knowledge.md#import`).
 //!
-//! The lines are checked at once and become a batch, whose items are stored one after the other. A line that was stored before changes nothing,
-//! so an import can be repeated.
+//! The lines are checked at once and become a batch, which stores its items one after the other. A line that was stored before changes
+//! nothing, so an import can be repeated.
 
 use std::collections::HashSet;
 
@@ -25,18 +25,17 @@ const PARSED_AT_ONCE: usize = 16;
 pub struct ImportLines {
     /// An item for each line.
     pub items: Vec<Item>,
-    /// The spaces that they go to.
+    /// The target spaces.
     pub spaces: Vec<SpaceId>,
 }
 
 /// The spaces that an import may write to.
 struct Writable {
     spaces: HashSet<SpaceId>,
-    /// The space of a line without a space that exists here; `None` if the key does not cover it.
+    /// The space for lines without an existing space; `None` if the key does not cover it.
     default: Option<SpaceId>,
 }
 
-/// Why a line is no memory.
 struct LineFault {
     error: Fault,
     message: String,
@@ -49,7 +48,7 @@ impl LineFault {
 }
 
 impl Memories {
-    /// Checks the lines of an import. One that is no memory becomes an item with its fault.
+    /// Checks the lines of an import. A line that is not a memory becomes an item with its fault.
     #[boxed]
     pub async fn lines(&self, access: &KnowledgeAccess, text: &str) -> Result<ImportLines, Refusal> {
         let lines: Vec<&str> = text.split('\n').filter(|line| !line.trim_ascii().is_empty()).collect();
@@ -124,9 +123,9 @@ impl Memories {
         let updated_at = line.updated_at.clamp(created_at, now);
         let new = || MemoryId::from(self.ports.rng.uuid_v7(created_at));
         let (other_id, newer_id) = (new(), new());
-        // Lists are in the order of the ids, so an id has to be as old as its memory.
+        // Lists are ordered by id, so an id must be as old as its memory.
         let id = if millis(line.id) == created_at.timestamp_millis() { line.id } else { newer_id };
-        // The URL of a note is its own, at the server of the export.
+        // The URL of a note is the note's own URL at the exporting server.
         let is_own = line.url.ends_with(&format!("/v1/memories/{}", line.id));
         Ok(ImportedMemory {
             id,

@@ -1,4 +1,4 @@
-//! Lists of memories: pages of the newest first, with filters.
+//! Lists of memories: pages, newest first, with filters.
 
 use chrono::{Days, NaiveDate};
 use domain::ids::MemoryId;
@@ -12,13 +12,12 @@ use super::memories::Memories;
 use super::refusal::Refusal;
 use async_recursion::async_recursion as boxed;
 
-/// Tags of a list.
 const TAGS_LISTED: usize = 100;
 
 /// Arguments of a list, not yet checked.
 #[derive(Debug, Clone, Default)]
 pub struct ListParams {
-    /// Memories of this space, of all accounts; otherwise everything that a search without spaces covers.
+    /// Memories of this space, of all accounts; `None` for everything that a search without spaces covers.
     pub space: Option<Uuid>,
     /// Memories of this type.
     pub kind: Option<MemoryType>,
@@ -26,7 +25,7 @@ pub struct ListParams {
     pub tag: Option<Tag>,
     /// Memories that were added on this day (UTC).
     pub day: Option<NaiveDate>,
-    /// The last memory of the page before.
+    /// The last memory of the previous page.
     pub cursor: Option<MemoryId>,
     /// Memories of a page.
     pub limit: Option<usize>,
@@ -35,7 +34,7 @@ pub struct ListParams {
 /// A page of a list.
 #[derive(Debug)]
 pub struct MemoryPage {
-    /// The memories, each with the beginning of its text and the spaces that the party may see.
+    /// The memories, each with the start of its text and the spaces that the party may see.
     pub memories: Vec<Memory>,
     /// The cursor of the next page.
     pub next: Option<MemoryId>,
@@ -59,7 +58,7 @@ impl Memories {
         let has_more = memories.len() > limit;
         memories.truncate(limit);
         for memory in memories.iter_mut().filter(|memory| memory.account != access.account) {
-            // The other spaces of a stranger's memory are private to its owner.
+            // The other spaces of another account's memory are private to its owner.
             memory.spaces.retain(|space| params.space.is_some_and(|named| space.as_uuid() == named));
         }
         let next = memories.last().filter(|_| has_more).map(|memory| memory.id);
@@ -73,7 +72,7 @@ impl Memories {
     }
 }
 
-/// The smallest id of the day and of the next one: ids of version 7 begin with the milliseconds of their time (RFC 9562, section 5.7).
+/// The smallest id of the day and of the next one: ids of version 7 start with the milliseconds of their time (RFC 9562, section 5.7).
 fn ids_of_day(day: NaiveDate) -> (MemoryId, MemoryId) {
     let smallest = |day: NaiveDate| {
         let millis = day.and_time(chrono::NaiveTime::MIN).and_utc().timestamp_millis();

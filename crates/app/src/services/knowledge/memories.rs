@@ -1,4 +1,5 @@
-//! Single memories: read and delete. [`library`](super::library) lists them, [`edit`](super::edit) changes and [`import`](super::import) restores them.
+//! Single memories: read and delete. [`library`](super::library) lists them, [`edit`](super::edit) changes and [`import`](super::import)
+//! restores them.
 
 use std::sync::Arc;
 
@@ -66,7 +67,7 @@ impl Memories {
         if let Some(memory) = store.memory_by_id(id, &own).await? {
             return Ok(memory);
         }
-        // The account may read memories of other accounts in spaces of which it is a member.
+        // The account may read memories of other accounts in spaces that it is a member of.
         let spaces = store.spaces_of_account(&access.account, LISTED_MAX).await?;
         let mut spaces: Vec<_> =
             spaces.into_iter().map(|space| space.id).filter(|space| access.covers(*space)).collect();
@@ -83,7 +84,7 @@ impl Memories {
         Ok(memory)
     }
 
-    /// Deletes a memory of the account. A key for certain spaces removes it from those, and deletes it when it is in no other.
+    /// Deletes a memory of the account. A key for certain spaces removes it from those spaces, and deletes it if it is in no other.
     #[boxed]
     pub async fn delete(&self, access: &KnowledgeAccess, id: MemoryId) -> Result<(), Refusal> {
         let memory = self.find(access, id).await?;

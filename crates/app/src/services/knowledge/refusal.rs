@@ -30,13 +30,13 @@ pub enum Refusal {
     /// An earlier request with the same `Idempotency-Key` had another body.
     #[error("the key belongs to another request")]
     KeyReused,
-    /// The account has as many batches in progress as it may have.
+    /// The account has reached its maximum number of running batches.
     #[error("the account has too many batches in progress")]
     TooManyBatches {
-        /// Time after which another attempt is reasonable.
+        /// Delay after which the client may retry.
         retry_after: Duration,
     },
-    /// The account keeps as much as its plan permits.
+    /// The account has reached the memory limit of its plan.
     #[error("the account keeps as much as it may")]
     QuotaExceeded,
     /// The store or an actor failed.

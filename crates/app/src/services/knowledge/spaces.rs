@@ -34,7 +34,7 @@ impl Spaces {
         self.ports.store.spaces_of_account(account, LISTED_MAX).await
     }
 
-    /// Creates a space. A key for certain spaces may not: it would not cover the new one.
+    /// Creates a space. A key for certain spaces may not, since it would not cover the new space.
     #[boxed]
     pub async fn create(&self, access: &KnowledgeAccess, name: SpaceName, is_public: bool) -> Result<Space, Refusal> {
         if access.within.is_some() {
@@ -56,7 +56,7 @@ impl Spaces {
         Err(Refusal::invalid("", rule))
     }
 
-    /// Changes a space as far as the account may: its owner changes name and publicity, a member only the mark as favourite.
+    /// Changes a space: its owner changes name and publicity, a member only the mark as favourite.
     #[boxed]
     pub async fn change(
         &self,
@@ -81,8 +81,8 @@ impl Spaces {
     }
 
     /// Deletes a space of the account. Memories that are in no other space move to the default space of their account; with
-    /// [`Contents::Delete`] those of the space's owner are deleted. A key for certain spaces may not: the memories would go where it does not
-    /// reach.
+    /// [`Contents::Delete`] the memories of the space's owner are deleted. A key for certain spaces may not, since the memories would move
+    /// to a space that it does not cover.
     #[boxed]
     pub async fn delete(
         &self,
@@ -102,16 +102,16 @@ impl Spaces {
     }
 }
 
-/// What becomes of memories that are in no other space.
+/// The fate of memories that are in no other space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
     /// They move to the default space of their account.
     Move,
-    /// Those of the owner of the space are deleted.
+    /// Memories of the space's owner are deleted.
     Delete,
 }
 
-/// The memories of a space that was deleted.
+/// Counts of a deleted space.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeletedSpace {
     /// Memories that moved to a default space.
@@ -120,11 +120,11 @@ pub struct DeletedSpace {
     pub deleted: u64,
 }
 
-/// Memories that are taken out of a space before the next are read.
+/// Memories per read while a space is emptied.
 const AT_ONCE: usize = 200;
 
-/// Takes the memories out one by one, so that no other change of the account waits long, and deletes the space when it is empty. After a crash
-/// the rest is still in the space, and the next request continues.
+/// Unlinks the memories one by one, so that no other change of the account waits long, and deletes the empty space. After a crash the rest
+/// is still in the space, and the next request continues.
 async fn emptied_and_deleted(
     ports: &Ports,
     id: SpaceId,
@@ -136,7 +136,7 @@ async fn emptied_and_deleted(
     loop {
         let linked = store.memories_linked(id, AT_ONCE).await?;
         if linked.is_empty() {
-            // A batch may have added something meanwhile.
+            // A batch may have added a memory since the last read.
             if store.space_delete(id, owner).await? {
                 return Ok(outcome);
             }
@@ -146,7 +146,7 @@ async fn emptied_and_deleted(
         }
         for (memory, account) in linked {
             if contents == Contents::Delete && account == *owner {
-                // A memory that is there no longer is not listed again.
+                // A memory that no longer exists is not listed again.
                 let unlinked = store.memory_unlink(memory, &account, &[id]).await?;
                 outcome.deleted += u64::from(unlinked == Unlink::Deleted);
             } else {

@@ -24,7 +24,6 @@ struct QueuedTexts {
     closed: bool,
 }
 
-/// One text of a call.
 #[derive(Debug)]
 pub(super) struct QueuedText {
     content: String,
@@ -94,7 +93,6 @@ impl QueuedTexts {
         }
     }
 
-    /// The next text whose caller still waits.
     fn next(&mut self, urgency: Urgency) -> Option<QueuedText> {
         std::iter::from_fn(|| self.queue(urgency).pop_front()).find(QueuedText::is_wanted)
     }
@@ -116,7 +114,6 @@ impl QueuedText {
         }
     }
 
-    /// Fails the whole call.
     pub(super) fn fail(self, why: EmbedError) {
         self.call().answer(Err(why));
     }

@@ -1,4 +1,4 @@
-//! The events in the order of the tree, and behind them those without a place, each after its predecessor.
+//! The events in the order of the tree, followed by the events without a place, each after its predecessor.
 
 use domain::ids::EventId;
 use store::Pool;
@@ -24,7 +24,7 @@ pub struct EventPages {
 }
 
 store::row! {
-    /// A row of [`postgres::REST`]; `follows` and hash are those of an event without a place.
+    /// A row of [`postgres::REST`]; `follows` and the hash are set only for an event without a place.
     #[derive(Debug)]
     struct RestRow {
         leaf_index: Option<i64>,
@@ -33,7 +33,7 @@ store::row! {
 }
 
 impl Log {
-    /// The next events; none at the end. Events that are appended meanwhile may be left out.
+    /// The next events; empty at the end. Events that are appended during the audit may be left out.
     pub(super) async fn next_page(&self, pages: &mut EventPages) -> Result<Vec<AuditRow>, AuditFault> {
         const ASK: &str = "read events";
         if let Pool::Sqlite { .. } = &self.pool {
@@ -66,7 +66,7 @@ impl Log {
         Ok(rows)
     }
 
-    /// The numbers of the events that are placed from `place` on, and of those without a place, which no event may be missing from.
+    /// The numbers of the events from `place` on and of those that wait for a place. Fails if an event has neither.
     async fn numbers_from(&self, place: i64) -> Result<Vec<i64>, AuditFault> {
         const ASK: &str = "read events without a place";
         let stray: Option<Uuid> = scalar(postgres::UNQUEUED).fetch_optional(&self.pool).await.during(ASK)?;

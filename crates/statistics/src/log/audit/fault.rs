@@ -61,7 +61,7 @@ pub enum AuditFault {
         /// Agent kind of the chain.
         agent_id: String,
     },
-    /// Places have a gap, or fewer events have a place than were signed.
+    /// Places have a gap, or the signed size exceeds the number of events with a place.
     #[error("no event has place {0} in the tree")]
     Place(u64),
     /// An event is not queued for a place, so no later event of its chain gets one in order.
@@ -78,7 +78,7 @@ pub enum AuditFault {
         /// Signed root.
         signed: Digest,
     },
-    /// A table that is written after the log has other entries than the events yield.
+    /// An index has other entries than the events yield.
     #[error("{0} does not have the events that are indexed, each once")]
     Index(&'static str),
     /// The checkpoint does not open, or names another size or root than the tree.

@@ -54,7 +54,7 @@ impl Indexes {
         }
     }
 
-    /// Checks that the sums of both indexes equal those of the events.
+    /// Checks that the sums over the indexes equal the sums over the events.
     pub fn compare(&self) -> Result<(), AuditFault> {
         let named = ["the index of activity", "the index of ids"];
         let differs =
@@ -77,7 +77,7 @@ impl Log {
 }
 
 fn stored(connection: &Connection) -> rusqlite::Result<Result<Indexes, AuditFault>> {
-    // Dropping it ends it.
+    // Dropping the transaction ends it.
     let snapshot = connection.unchecked_transaction()?;
     let mut indexes = Indexes::new(snapshot.query_row(sql::INDEXED, [], |row| row.get(0))?);
     let [activity, ids] = &mut indexes.stored;

@@ -11,7 +11,7 @@ use crate::log::error::LogError;
 pub struct Appends(Mutex<Option<(Timestamp, String)>>);
 
 impl Appends {
-    /// Notes how an append ended. A group that was rejected because of its content is no failure of the log.
+    /// Records how an append ended. A group that was rejected because of its content is not a failure of the log.
     pub fn note<T>(&self, appended: &Result<T, LogError>, now: Timestamp) {
         let failure = match appended {
             Ok(_) => None,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SeenCheckpoint;
 
-/// The file of one node. Processes that share a folder share the file.
+/// The file of one node. Processes with the same folder share the file.
 #[derive(Debug, Clone)]
 pub struct MemoryFile {
     path: PathBuf,
@@ -22,7 +22,7 @@ pub struct MemoryFile {
 /// Why the memory of a node cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryFault {
-    /// The file exists and cannot be read, or has other content.
+    /// The file exists, but cannot be read or has invalid content.
     #[error("{} cannot be read: {why}. Restore this file, or remove it if this node may forget the newest checkpoint that it saw", .path.display())]
     Unreadable {
         /// Path of the file.
@@ -63,7 +63,7 @@ struct Content {
 }
 
 impl MemoryFile {
-    /// The file at `path`, which need not exist.
+    /// A handle of the file at `path`, which need not exist.
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }

@@ -1,11 +1,11 @@
 //! Appending without a wait for other processes.
 //!
-//! 1. The events of a chain are judged against its head in the cache. If one is refused, or there is no head, heads and ids of events are
-//!    read, in one statement for all such chains, and the events are judged again.
-//! 2. One statement, committed by itself, stores the additions of all chains. It compares the head of each chain with the one that was judged
-//!    against, and skips a head that another transaction has locked; so the cache may be wrong, and nothing waits.
-//! 3. A chain is settled when its additions are stored, or when there are none and its head was read. The others are tried again: at once
-//!    those that another process moved, after a pause those that another process has locked.
+//! 1. The events of a chain are judged against its cached head. If an event is refused or no head is cached, one statement reads the heads
+//!    and event ids of all such chains, and the events are judged again.
+//! 2. One statement, in its own transaction, stores the additions of all chains. It compares the stored head of each chain with the judged
+//!    one, and skips a head that another transaction has locked; so the cache may be wrong, and the statement does not wait.
+//! 3. A chain is settled when its additions are stored, or when it has no additions and its head was read. Other chains are tried again:
+//!    immediately if another process moved them, after a pause if another process has locked them.
 //!
 //! There is no transaction over several statements, so a process that is frozen has no lock.
 
@@ -35,13 +35,13 @@ pub(super) const PAUSES: [Duration; 5] = [
     Duration::from_millis(300),
 ];
 
-/// Time for chains with statements of their own, each of which waits 250 ms at most.
+/// Maximum total time of statements with one chain, each of which waits at most 250 ms.
 const ALONE_MAX: TimeDelta = TimeDelta::seconds(1);
 
-/// The outcomes of events, with their places in the group. An error is of this event alone.
+/// The outcomes of events, with their places in the group. An error affects only its event.
 pub(super) type Outcomes = Vec<(usize, Result<AppendOutcome, Arc<LogError>>)>;
 
-/// How a failed statement concerns its chains.
+/// How a failed statement affects its chains.
 enum Failure {
     /// Another process added the same rows at the same moment.
     Raced,
@@ -49,7 +49,7 @@ enum Failure {
     Waited,
     /// The database rejects the values of one of the chains.
     Rejected,
-    /// All of them failed.
+    /// All chains failed.
     Whole,
 }
 
@@ -58,11 +58,11 @@ impl Failure {
     fn of(error: &LogError) -> Self {
         let LogError::Sql { source: sqlx::Error::Database(error), .. } = error else { return Self::Whole };
         match error.code().as_deref().unwrap_or_default() {
-            // A unique key, a serialisation failure, a deadlock.
+            // Unique violation, serialisation failure, deadlock.
             "23505" | "40001" | "40P01" => Self::Raced,
             // `lock_timeout`.
             "55P03" => Self::Waited,
-            // Data exceptions, limits of the program.
+            // Data exceptions, program limits.
             code if code.starts_with("22") || code.starts_with("54") => Self::Rejected,
             _ => Self::Whole,
         }
@@ -90,8 +90,8 @@ impl Log {
         Ok(ordered)
     }
 
-    /// Tries to settle some chains, those that other processes move repeatedly; returns those that are not settled. After an error, events
-    /// without an outcome may be stored.
+    /// Tries to settle chains, repeatedly if other processes move them; returns the rest. After an error, events without an outcome may be
+    /// stored.
     pub(super) async fn attempt(
         &self,
         group: &[Append],
@@ -104,7 +104,7 @@ impl Log {
                 break;
             }
             let round = self.round(group, moved, outcomes).await;
-            // A wait for another process has been noted.
+            // A wait for another process has been recorded.
             if !matches!(&round, Ok(parts) if parts.iter().any(|part| part.unsettled == Unsettled::Alone)) {
                 self.appends.note(&round, self.clock.now());
             }
@@ -117,7 +117,7 @@ impl Log {
         Ok(left)
     }
 
-    /// One attempt: at most one statement that reads, one that adds sources, and one that writes. Returns the chains that are not settled.
+    /// One attempt: at most one statement that reads, one that adds sources, and one that writes. Returns the unsettled chains.
     async fn round(
         &self,
         group: &[Append],
@@ -136,10 +136,10 @@ impl Log {
             }
         }
         if !unknown.is_empty() {
-            let found = self.read_chains(group, &unknown, &mut sources).await?;
+            let rows = self.read_chains(group, &unknown, &mut sources).await?;
             for (place, part) in unknown.into_iter().enumerate() {
-                let head = found.heads.get(&place).copied();
-                let judged = judge(&part, group, head, &found.events);
+                let head = rows.heads.get(&place).copied();
+                let judged = judge(&part, group, head, &rows.events);
                 if judged.additions.is_empty() {
                     settle(&part, judged.outcomes, outcomes);
                     if let Some(head) = head {
@@ -178,7 +178,7 @@ impl Log {
         Ok(left)
     }
 
-    /// Writes some chains; returns those that are not settled.
+    /// Writes some chains; returns the unsettled ones.
     async fn write(
         &self,
         group: &[Append],
@@ -235,7 +235,7 @@ fn settle(part: &ChainPart, judged: Vec<AppendOutcome>, outcomes: &mut Outcomes)
     outcomes.extend(part.events.iter().copied().zip(judged.into_iter().map(Ok)));
 }
 
-/// Separates the chains with an event whose id an event of another chain has: which of the two is stored decides about the other.
+/// Separates chains that contain an event id of another chain in the group: the outcome of one decides the other.
 fn without_shared_ids(group: &[Append], parts: Vec<ChainPart>) -> (Vec<ChainPart>, Vec<ChainPart>) {
     let mut owned: HashSet<EventId> = HashSet::with_capacity(group.len());
     let (mut free, mut shared) = (Vec::with_capacity(parts.len()), Vec::new());

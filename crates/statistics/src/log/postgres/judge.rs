@@ -1,4 +1,4 @@
-//! The chains of a group, and the judgement of their events against a head.
+//! The chains of a group; judges their events against a head.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use domain::ids::{EventId, ReceiptId};
 
 use crate::log::job::{Append, AppendOutcome};
 
-/// The head of a chain, as it is stored.
+/// The stored head of a chain.
 #[derive(Debug, Clone, Copy)]
 pub struct StoredHead {
     pub head: Head,
@@ -18,17 +18,17 @@ pub struct StoredHead {
     pub moves: i64,
 }
 
-/// Events that are stored, by id.
+/// Stored events, by id.
 pub type KnownEvents = HashMap<EventId, (ReceiptId, Digest)>;
 
 /// Why a chain of a group is not settled yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unsettled {
-    /// It was not tried, or another process moved it: the next attempt follows at once.
+    /// The chain was not tried, or another process moved it: the next attempt follows at once.
     Moved,
-    /// Another process has it locked: the next attempt follows after a pause.
+    /// Another process has locked the chain: the next attempt follows after a pause.
     Locked,
-    /// The statement for several chains failed because of one of them: the next attempt follows after a pause, in a statement of its own.
+    /// A statement for several chains failed because of one: the next attempt, after a pause, uses one statement per chain.
     Alone,
 }
 
@@ -39,7 +39,7 @@ pub struct ChainPart {
     /// Places of the events in the group, in order.
     pub events: Vec<usize>,
     pub unsettled: Unsettled,
-    /// Whether the cached head is not good enough.
+    /// Whether the head must be read from the database.
     pub reads: bool,
 }
 
@@ -71,11 +71,11 @@ impl ChainPart {
 pub struct Addition {
     /// Its place in the group.
     pub event: usize,
-    /// The event before it in its epoch.
+    /// The previous event in its epoch.
     pub before: Option<EventId>,
 }
 
-/// The events of a chain, judged in order, each after the events before it.
+/// The events of a chain, each judged after its predecessors.
 #[derive(Debug)]
 pub struct Judged {
     /// One outcome for each event of the part, valid if the additions are stored.
@@ -111,8 +111,8 @@ pub fn judge(part: &ChainPart, group: &[Append], from: Option<StoredHead>, known
             judged.outcomes.push(AppendOutcome::Refused { refusal, received });
             continue;
         }
-        let before = to.map(|(_, event_id)| event_id).filter(|_| received.prev != Prev::Genesis);
-        judged.additions.push(Addition { event, before });
+        let previous = to.map(|(_, event_id)| event_id).filter(|_| received.prev != Prev::Genesis);
+        judged.additions.push(Addition { event, before: previous });
         let Position { chain_epoch, seq, .. } = received;
         to = Some((Head { chain_epoch, seq, self_hash: submission.seal }, id));
         added.insert(id, (append.receipt(), submission.seal));

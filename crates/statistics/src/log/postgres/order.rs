@@ -1,4 +1,4 @@
-//! The order in which events get their places: that of their numbers, and each event after the one before it in its chain.
+//! The order in which events get their places: by number, and each event after its predecessor in its chain.
 //!
 //! Numbers grow with each chain unless sessions of the database take several numbers at once (`CACHE`), or the sequence is set back.
 //! So a number is a hint: `unsequenced.follows` decides.
@@ -18,13 +18,13 @@ store::row! {
         /// Its number.
         pub event: i64,
         pub leaf_hash: Vec<u8>,
-        /// The number of the event before it in its chain.
+        /// The number of the previous event in its chain.
         pub follows: Option<i64>,
     }
 }
 
 impl WaitingEvent {
-    /// Whether the event before it has a larger number, so that it may wait behind this one.
+    /// Whether its predecessor has a larger number, so that it may wait behind this one.
     fn is_inverted(&self) -> bool {
         self.follows.is_some_and(|before| before > self.event)
     }
@@ -35,12 +35,12 @@ impl WaitingEvent {
 enum Visit {
     Open,
     Ordered,
-    /// Its predecessor waits and is not among the events.
+    /// Its predecessor waits and is not in the input.
     Withheld,
 }
 
-/// Orders events with different numbers: by number, and each after its predecessor. An inverted event whose predecessor is not among them
-/// is left out if `is_absent_waiting`, with all that follow it.
+/// Orders events with different numbers: by number, and each after its predecessor. If `is_absent_waiting`, an inverted event without its
+/// predecessor in the input is left out, with all its successors.
 pub fn in_chain_order(mut events: Vec<WaitingEvent>, is_absent_waiting: bool) -> Vec<WaitingEvent> {
     events.sort_unstable_by_key(|waiting| waiting.event);
     let places: HashMap<i64, usize> =
@@ -76,7 +76,7 @@ impl Log {
     pub(super) async fn next_events(&self, events_max: u32) -> Result<Vec<WaitingEvent>, LogError> {
         let waiting = query(postgres::WAITING).bind(i64::from(events_max)).fetch_all(self.postgres());
         let mut waiting: Vec<WaitingEvent> = waiting.await.during("read events without a place")?;
-        // The predecessor of an event that is not inverted waits before it, or has its place.
+        // The predecessor of an event that is not inverted has a place or comes earlier in this order.
         if !waiting.iter().any(WaitingEvent::is_inverted) {
             return Ok(waiting);
         }
@@ -85,11 +85,12 @@ impl Log {
         let absent: Vec<i64> = absent.filter(|before| !numbers.contains_key(before)).collect();
         let mut is_cut = false;
         if !absent.is_empty() {
-            let found =
+            let predecessors =
                 query(postgres::PREDECESSORS).bind(absent).bind(i64::from(events_max)).fetch_all(self.postgres());
-            let found: Vec<WaitingEvent> = found.await.during("read the predecessors of events without a place")?;
-            is_cut = found.len() >= usize::try_from(events_max).unwrap_or(usize::MAX);
-            waiting.extend(found.into_iter().filter(|row| !numbers.contains_key(&row.event)));
+            let predecessors: Vec<WaitingEvent> =
+                predecessors.await.during("read the predecessors of events without a place")?;
+            is_cut = predecessors.len() >= usize::try_from(events_max).unwrap_or(usize::MAX);
+            waiting.extend(predecessors.into_iter().filter(|row| !numbers.contains_key(&row.event)));
         }
         let mut ordered = in_chain_order(waiting, is_cut);
         ordered.truncate(usize::try_from(events_max).unwrap_or(usize::MAX));
@@ -153,10 +154,10 @@ mod tests {
             }
             let ordered = in_chain_order(events, true);
             prop_assert_eq!(ordered.len(), count);
-            let mut seen = std::collections::HashSet::new();
+            let mut placed = std::collections::HashSet::new();
             for row in ordered {
-                prop_assert!(row.follows.is_none_or(|before| seen.contains(&before)));
-                seen.insert(row.event);
+                prop_assert!(row.follows.is_none_or(|before| placed.contains(&before)));
+                placed.insert(row.event);
             }
         }
     }

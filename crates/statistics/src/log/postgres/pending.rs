@@ -1,4 +1,4 @@
-//! Events with their senders' answers, while other processes have their chains.
+//! Events that wait for an answer while other processes have locked their chains.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::log::handle::Log;
 use crate::log::job::{Append, AppendOutcome, AppendReply};
 use async_recursion::async_recursion as boxed;
 
-/// Events whose chains another process had locked. [`Self::settle`] tries them again; dropping it answers none of them. Until then further
+/// Events of chains that another process has locked. [`Self::settle`] tries them again; dropping it drops their answers. Until then further
 /// events of these chains are answered [`AppendOutcome::Busy`], since they would overtake.
 pub struct ContendedEvents {
     pending: Pending,
     keys: Vec<ChainKey>,
 }
 
-/// Events, and the chains of them that are not settled.
+/// Events, and their unsettled chains.
 struct Pending {
     log: Log,
     group: Vec<Append>,
@@ -27,7 +27,7 @@ struct Pending {
 }
 
 impl Log {
-    /// Appends events and answers those whose chains no other process has locked; returns the others.
+    /// Appends events and answers them, except for events of chains that another process has locked; returns those.
     pub(in crate::log) async fn submit_on_postgres(
         &self,
         events: Vec<(Append, AppendReply)>,
@@ -51,8 +51,7 @@ impl Log {
 }
 
 impl ContendedEvents {
-    /// Tries again, after pauses of less than a second together, and answers each event: with [`AppendOutcome::Busy`] if its chain is still
-    /// locked.
+    /// Retries, with pauses of less than a second in total, and answers each event: [`AppendOutcome::Busy`] if its chain is still locked.
     #[boxed]
     pub async fn settle(mut self) {
         for pause in PAUSES {
@@ -94,7 +93,7 @@ impl Pending {
         }
     }
 
-    /// Answers that another process has the chains.
+    /// Answers the events of the chains with [`AppendOutcome::Busy`].
     fn refuse(&mut self, parts: &[ChainPart]) {
         for event in parts.iter().flat_map(|part| &part.events) {
             self.answer(*event, Ok(AppendOutcome::Busy));

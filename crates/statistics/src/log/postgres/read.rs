@@ -1,4 +1,4 @@
-//! Reads heads and stored events that a group is judged by, in one statement, and the numbers of sources.
+//! Reads, in one statement, the heads and stored events that a group is judged by, and the numbers of sources.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,13 @@ use crate::log::handle::{Log, Source};
 use crate::log::job::Append;
 use crate::log::sql::{self, postgres};
 
-/// Maximum number of statements for the sources of a group. A second one finds those that another process added meanwhile.
+/// Maximum number of statements for the sources of a group. A second one finds sources that another process added at the same time.
 const SOURCES_TRIES_MAX: u32 = 3;
 
-/// The rows of one moment.
+/// Rows from one snapshot.
 #[derive(Debug, Default)]
 pub struct FoundRows {
-    /// By the place of the chain among those that were asked for.
+    /// Heads, by the index of the chain in the request.
     pub heads: HashMap<usize, StoredHead>,
     pub events: KnownEvents,
 }
@@ -34,7 +34,7 @@ pub fn source_of(append: &Append) -> Source {
 }
 
 impl Log {
-    /// Reads heads and stored events of some chains, and the numbers of sources that this process does not know.
+    /// Reads heads and stored events of some chains, and the numbers of sources that are not cached.
     pub(super) async fn read_chains(
         &self,
         group: &[Append],
@@ -48,7 +48,7 @@ impl Log {
         let read = query(postgres::READ).bind(machines).bind(agents).bind(ids);
         let rows: Vec<sql::FoundRow> =
             bind_sources(read, &unknown).fetch_all(self.postgres()).await.during("read the heads of chains")?;
-        let mut found = FoundRows::default();
+        let mut result = FoundRows::default();
         for row in rows {
             match row {
                 sql::FoundRow { chain: Some(place), source: Some(id), .. } => {
@@ -56,7 +56,7 @@ impl Log {
                 }
                 sql::FoundRow { chain: Some(chain), head, .. } => {
                     let place = usize::try_from(chain).map_err(|_| LogError::Corrupt("the place of a chain"))?;
-                    found.heads.extend(stored_head(&head)?.map(|head| (place, head)));
+                    result.heads.extend(stored_head(&head)?.map(|head| (place, head)));
                 }
                 sql::FoundRow {
                     receipt_id: Some(receipt),
@@ -64,15 +64,15 @@ impl Log {
                     ..
                 } => {
                     let seal = Digest::try_from(&seal[..]).map_err(|_| LogError::Corrupt("events.self"))?;
-                    found.events.insert(id.into(), (receipt.into(), seal));
+                    result.events.insert(id.into(), (receipt.into(), seal));
                 }
                 _ => return Err(LogError::Corrupt("a row without a meaning")),
             }
         }
-        Ok(found)
+        Ok(result)
     }
 
-    /// Adds the sources of a group that are new, and reads their numbers. Makes no statement if this process knows them all.
+    /// Adds the new sources of a group and reads their numbers. Executes no statement if all are cached.
     pub(super) async fn add_sources(&self, group: &[Append], sources: &mut SourceNumbers) -> Result<(), LogError> {
         for _ in 0..SOURCES_TRIES_MAX {
             let unknown = self.unknown_sources(group, sources);
@@ -90,7 +90,7 @@ impl Log {
         if self.unknown_sources(group, sources).is_empty() { Ok(()) } else { Err(LogError::Corrupt("sources")) }
     }
 
-    /// The sources of a group without a number in `sources`, each once. Takes numbers from the cache.
+    /// The sources of a group without a number in `sources`, without duplicates. Takes numbers from the cache.
     fn unknown_sources(&self, group: &[Append], sources: &mut SourceNumbers) -> Vec<Source> {
         let mut unknown = Vec::new();
         for source in group.iter().map(source_of) {
@@ -113,7 +113,6 @@ impl Log {
     }
 }
 
-/// Binds computers, agents, identities and lanes of sources.
 fn bind_sources<'q>(statement: Query<'q>, sources: &'q [Source]) -> Query<'q> {
     let machines: Vec<Uuid> = sources.iter().map(|(machine, ..)| machine.as_uuid()).collect();
     let column = |of: fn(&Source) -> &str| sources.iter().map(of).collect::<Vec<&str>>();

@@ -14,7 +14,7 @@ use crate::log::sql::{self, ChainColumns, EventColumns, postgres, whole};
 pub type Plan = (ChainPart, Judged);
 
 impl Log {
-    /// Stores the additions of some chains, of each chain all or none; returns a row for each, in order.
+    /// Stores the additions of some chains, all or no events of each chain; returns a row per chain, in order.
     pub(super) async fn write_chains(
         &self,
         group: &[Append],
@@ -40,7 +40,7 @@ impl Log {
         if rows.len() == plans.len() { Ok(rows) } else { Err(LogError::Corrupt("the rows of appended chains")) }
     }
 
-    /// Why the additions of a chain are not stored; `None` if they are. Notes the head of the chain.
+    /// Why the additions of a chain are not stored; `None` if they are. Caches the head of the chain.
     pub(super) fn result_of(
         &self,
         part: &ChainPart,
@@ -55,7 +55,7 @@ impl Log {
             return Ok(None);
         }
         if let Some(found) = stored_head(&row.head)? {
-            // The statement has locked it, so it was the newest one.
+            // The statement has locked this head, so it was the newest one.
             self.heads.insert(part.key.clone(), found);
             return Ok(Some(Unsettled::Moved));
         }

@@ -8,7 +8,7 @@ use crate::log::sql::ProofRow;
 
 /// Number of leaves in a group. The lowest [`GROUP_LEVELS`] hashes of an inclusion path depend on one group only.
 pub const GROUP: u64 = 1 << GROUP_LEVELS;
-/// Levels of a tile that are computed from the group, which is read with the event, instead of being cached.
+/// Levels of a tile that are not cached but computed from the group, which is read with the event.
 pub const GROUP_LEVELS: u8 = 4;
 
 store::row! {
@@ -91,8 +91,8 @@ store::row! {
     }
 }
 
-/// An event with its place. The parts are before the expression of the place in each of its three uses, before the further tables, before
-/// the condition of the event, and after it.
+/// An event with its place. The parts are the text before each of the three uses of the place expression, before the further tables,
+/// before the condition of the event, and after it.
 const SELECT_PLACED: [&str; 6] = [
     "SELECT e.event_id, e.receipt_id, s.machine_id, s.user_cuid, s.agent_id, e.chain_epoch, e.seq,
         e.self AS self_hash, e.prev_event_id, e.received_at_ms, e.leaf_hash, e.canonical, ",
@@ -123,14 +123,13 @@ store::probes! {
         "e.id = $1 AND e.event_id = $2",
         SELECT_PLACED[5]
     );
-    /// The chunks of ids that may have an id, one for each run.
+    /// The chunks that may contain an id, one for each run.
     pub(in crate::log) short CHUNKS: ChunkRow = "SELECT c.entries FROM id_runs r CROSS JOIN id_chunks c
             ON c.chunk = (SELECT f.chunk FROM id_fences f WHERE f.run = r.run AND f.first_id <= $1 ORDER BY f.first_id DESC LIMIT 1)
         WHERE r.state = 'whole' AND r.first_id <= $1 AND r.last_id >= $1";
     /// The number of an unindexed event. Parameters: the number after which it is searched, its id.
     pub(in crate::log) short UNINDEXED: NumberRow = "SELECT id FROM events
         WHERE id > MAX($1, (SELECT events FROM indexed WHERE id = 1)) AND event_id = $2";
-    /// The signed tree.
     pub(in crate::log) short TREE: TreeRow = "SELECT size, root, checkpoint, vkey, signed_at FROM tree WHERE id = 1";
     /// A tile. Parameters: level, place.
     pub(in crate::log) short TILE: HashesRow = "SELECT hashes FROM tiles WHERE level = $1 AND place = $2";

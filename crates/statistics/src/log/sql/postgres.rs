@@ -1,15 +1,15 @@
 //! Statements that only PostgreSQL executes: appending and sequencing by several processes.
 //!
-//! Many rows are passed as one array for each column. An array comes from a subquery of its own (`p`), because the planner would see the
-//! length of one that is an argument of `unnest`, and would plan most calls anew: that takes longer than such a statement itself.
+//! Many rows are passed as one array per column, from a separate subquery (`p`). If the array is an argument of `unnest`, the planner sees
+//! its length and plans most calls again, which takes longer than the statement.
 
 use store::joined;
 
 use super::PROOF_COLUMNS;
 
-/// Heads of chains, events that are stored already, and numbers of sources, of one moment and without locks, as
-/// [`FoundRow`](super::FoundRow); `chain` is the place in the arrays, from 0. Parameters: computers and agents of chains; ids of events;
-/// computers, agents, identities and lanes of sources.
+/// Heads of chains, stored events, and numbers of sources, from one snapshot and without locks, as [`FoundRow`](super::FoundRow); `chain`
+/// is the index in the arrays, from 0. Parameters: computers and agents of chains; ids of events; computers, agents, identities and lanes
+/// of sources.
 pub const READ: &str = "SELECT h.chain, NULL::BIGINT AS source, NULL::UUID AS receipt_id, h.chain_epoch, h.seq, h.self, h.event_id, h.moves
     FROM (SELECT r.place - 1 AS chain, h.*
         FROM (SELECT $1::UUID[] AS machine_id, $2::TEXT[] AS agent_id OFFSET 0) p
@@ -25,8 +25,8 @@ pub const READ: &str = "SELECT h.chain, NULL::BIGINT AS source, NULL::UUID AS re
         AS r (machine_id, agent_id, user_cuid, lane, place)
     CROSS JOIN LATERAL (SELECT s.id FROM sources s WHERE s.machine_id = r.machine_id
         AND s.agent_id = r.agent_id AND s.user_cuid = r.user_cuid AND s.lane = r.lane OFFSET 0) s";
-/// `(place, id)` of sources, by their places in the arrays, from 0; those that are new are added. A source that another process adds at the
-/// same moment is not returned. Parameters: computers, agents, identities, lanes.
+/// `(place, id)` of sources, by their index in the arrays, from 0. New sources are added. A source that another process adds at the same
+/// time is not returned. Parameters: computers, agents, identities, lanes.
 pub const SOURCES: &str = "WITH r AS MATERIALIZED (
         SELECT r.* FROM (SELECT set_config('lock_timeout', '250ms', TRUE) AS waits,
             $1::UUID[] AS machine_id, $2::TEXT[] AS agent_id, $3::TEXT[] AS user_cuid, $4::TEXT[] AS lane OFFSET 0) p
@@ -42,17 +42,17 @@ pub const SOURCES: &str = "WITH r AS MATERIALIZED (
     SELECT place - 1, id FROM known
     UNION ALL SELECT r.place - 1, a.id FROM r JOIN added a ON a.machine_id = r.machine_id AND a.agent_id = r.agent_id
         AND a.user_cuid = r.user_cuid AND a.lane = r.lane";
-/// Appends the events of some chains, and queues them for sequencing; each chain by itself: all its events and its head, or nothing.
-/// Parameters: the columns of [`ChainColumns`](super::ChainColumns), those of [`EventColumns`](super::EventColumns).
+/// Appends the events of some chains and queues them for sequencing: for each chain either all events and the head, or nothing. Parameters:
+/// the columns of [`ChainColumns`](super::ChainColumns), then of [`EventColumns`](super::EventColumns).
 ///
-/// 1. `h`: locks the heads that nothing else has locked. A head that a running transaction has locked is absent.
-/// 2. `moved`: moves the heads that still are as the caller expects, of chains none of whose ids is stored; and begins chains.
-/// 3. `added`: adds the events of those chains, in the given order. The heads are locked before the first event gets its number, so the
-///    numbers of a chain grow with it, as long as no session takes several numbers from the sequence at once.
-/// 4. `queued`: queues each event with the number of the event before it in its chain, in any epoch, which orders the places.
+/// 1. `h`: locks the unlocked heads. A head that a running transaction has locked is absent.
+/// 2. `moved`: moves the heads that equal the expected ones, for chains without a stored event id; inserts the heads of new chains.
+/// 3. `added`: adds the events of the moved chains, in the given order. The heads are locked before the first event gets its number, so the
+///    numbers of a chain ascend, as long as no session takes several numbers from the sequence at once.
+/// 4. `queued`: queues each event with the number of its predecessor in the chain, in any epoch, which orders the places.
 ///
-/// Returns a row for each chain, as [`AppendedRow`](super::AppendedRow). A wait for another transaction, which adds a head or an event with
-/// the same id at this moment, ends the statement after 250 ms (55P03); an id that it has added in the meantime ends it too (23505).
+/// Returns a row for each chain, as [`AppendedRow`](super::AppendedRow). If a concurrent transaction adds the same head or event id, the
+/// statement fails after a wait of 250 ms (55P03), or when that transaction commits (23505).
 pub const APPEND: &str = "WITH c AS MATERIALIZED (
         SELECT r.*, r.place - 1 AS chain FROM (SELECT set_config('lock_timeout', '250ms', TRUE) AS waits,
             $1::UUID[] AS machine_id, $2::TEXT[] AS agent_id, $3::BIGINT[] AS moves, $4::BYTEA[] AS expected,
@@ -101,7 +101,7 @@ pub const APPEND: &str = "WITH c AS MATERIALIZED (
     SELECT h.chain, w.chain IS NOT NULL AS won, h.taken, h.found_epoch AS chain_epoch, h.found_seq AS seq, h.found_self AS self,
         h.found_event AS event_id, h.found_moves AS moves
     FROM h LEFT JOIN won w ON w.chain = h.chain";
-/// The tree, the key, the lease (milliseconds left by the database's clock), whether events wait for a place, why nothing is signed, and
+/// The tree, the key, the lease (milliseconds left by the database's clock), whether events wait for a place, the reason of a halt, and
 /// whether the server is a standby.
 pub const STATE: &str =
     "SELECT t.size, t.root, t.vkey, k.name, k.seed, s.holder, s.halted, pg_is_in_recovery() AS recovering,
@@ -113,10 +113,10 @@ pub const LEASE: &str = "UPDATE sequencer SET fence = CASE WHEN holder = $1 THEN
         held_until_ms = CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) + $2
     WHERE id = 1 AND (holder IS NULL OR holder = $1
         OR held_until_ms < CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)) RETURNING fence";
-/// At most `$1` events without a place, those with the smallest numbers, as [`WaitingEvent`](super::super::postgres::WaitingEvent).
+/// At most `$1` events without a place, with the smallest numbers, as [`WaitingEvent`](super::super::postgres::WaitingEvent).
 pub const WAITING: &str = "SELECT event, leaf_hash, follows FROM unsequenced ORDER BY event LIMIT $1";
-/// The events without a place among some events (`$1`) and those before them in their chains; at most `$2`, of which no event lacks one before
-/// it. `newest` has one event of each chain, so no event is read twice.
+/// The events without a place among some events (`$1`), and their predecessors in their chains; at most `$2`, each with its predecessor.
+/// `newest` has one event of each chain, so no event is read twice.
 pub const PREDECESSORS: &str = "WITH RECURSIVE newest AS (
         SELECT DISTINCT ON (s.machine_id, s.agent_id) e.id FROM (SELECT $1::BIGINT[] AS event OFFSET 0) p
         CROSS JOIN LATERAL unnest(p.event) AS r (event)
@@ -139,8 +139,8 @@ pub const PLACE: &str = "WITH r AS (
 pub const TILES_PUT: &str = "INSERT INTO tiles (level, place, hashes)
     SELECT level, place, hashes FROM unnest($1::BIGINT[], $2::BIGINT[], $3::BYTEA[]) AS r (level, place, hashes)
     ON CONFLICT (level, place) DO UPDATE SET hashes = excluded.hashes";
-/// Stores the grown tree, if the stored one is still the one that was read and the lease is still held. Parameters: size, root, checkpoint,
-/// vkey, `signed_at`; size before; holder, fence; root before, vkey before.
+/// Stores the grown tree, if the stored tree is unchanged since it was read and the lease is still held. Parameters: size, root,
+/// checkpoint, vkey, `signed_at`; size before; holder, fence; root before, vkey before.
 pub const TREE_GROW: &str = "UPDATE tree SET size = $1, root = $2, checkpoint = $3, vkey = $4, signed_at = $5
     WHERE id = 1 AND size = $6 AND root = $9 AND vkey = $10
         AND EXISTS (SELECT 1 FROM sequencer WHERE id = 1 AND holder = $7 AND fence = $8 AND halted IS NULL)";
@@ -152,7 +152,7 @@ pub const LEASE_END: &str = "UPDATE sequencer SET holder = NULL WHERE id = 1 AND
 pub const SEQUENCE: &str = "SELECT pg_get_serial_sequence('events', 'id'), seqcache FROM pg_sequence
     WHERE seqrelid = CAST(pg_get_serial_sequence('events', 'id') AS REGCLASS)";
 
-/// Events from a place on, in the order of the tree: place, events at most.
+/// Events from a place on, in the order of the tree. Parameters: place, maximum number of events.
 pub const EVENTS_PLACED: &str = joined!(
     "SELECT e.id, e.source_id, ",
     PROOF_COLUMNS,
@@ -167,7 +167,7 @@ pub const EVENTS_OF: &str = joined!(
     FROM (SELECT $1::BIGINT[] AS event OFFSET 0) p CROSS JOIN LATERAL unnest(p.event) WITH ORDINALITY AS r (event, place)
     CROSS JOIN LATERAL (SELECT e.* FROM events e WHERE e.id = r.event OFFSET 0) e JOIN sources s ON s.id = e.source_id ORDER BY r.place"
 );
-/// `(leaf_index, event, leaf_hash, follows)` of the events from place `$1` on, and of all that wait for a place, in one snapshot.
+/// `(leaf_index, event, leaf_hash, follows)` of the events from place `$1` on, and of all events that wait for a place, in one snapshot.
 pub const REST: &str = "SELECT l.leaf_index, l.event, CAST('' AS BYTEA) AS leaf_hash, CAST(NULL AS BIGINT) AS follows
     FROM leaves l WHERE l.leaf_index >= $1
     UNION ALL SELECT NULL, u.event, u.leaf_hash, u.follows FROM unsequenced u ORDER BY 1";

@@ -7,8 +7,8 @@ use domain::recorder::Recorder;
 use domain::usage::{Day, QuotaUsed};
 use store::usage::UsageDay;
 
-/// Sums of the newest leaves, which the writer of this process adds when it places them. They save reading the events again; a range that
-/// is not here is summed from the rows.
+/// Sums of the newest leaves. The writer of this process adds them when it places the leaves, so the events need not be read again; a
+/// range that is not here is summed from the rows.
 #[derive(Debug, Clone, Default)]
 pub struct UsageSums(Arc<Mutex<VecDeque<UsageSum>>>);
 
@@ -33,7 +33,7 @@ impl UsageSums {
         }
     }
 
-    /// The sum of the leaves from `counted` on, at most `leaves_max` leaves, and its end; `None` if no sum begins there.
+    /// The sum of the leaves from `counted` on, at most `leaves_max` leaves, and its end; `None` if no sum starts at `counted`.
     pub fn from(&self, counted: u64, leaves_max: u32) -> Option<(u64, Vec<UsageDay>)> {
         let mut spans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while spans.front().is_some_and(|span| span.until <= counted) {

@@ -13,14 +13,14 @@ use rusqlite::{Connection, OptionalExtension as _};
 use crate::log::error::{DuringSqlite as _, LogError};
 use crate::log::job::Append;
 
-/// Chains by computer and agent. A chain whose last event is not indexed is never dropped; the stored head of any other chain is current
-/// in the table `chain_heads`.
+/// Chains by computer and agent. A chain with an unindexed last event is never dropped; for other chains the table `chain_heads` is
+/// current.
 pub struct Chains {
     machines: HashMap<MachineUuid, Machine>,
     /// Number of chains of all machines.
     count: usize,
     count_max: usize,
-    /// Number of uses so far; the machines with the latest use are kept.
+    /// Number of uses so far; the most recently used machines are kept.
     uses: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct ChainHead {
     pub head: Head,
     /// Event id, chosen by the sender.
     pub event_id: EventId,
-    /// Number of its row, which is also its order in the log; 0 for a head from the table, whose row is indexed.
+    /// Number of its row, which is also its order in the log; 0 for a head from the table, which has an indexed row.
     pub id: i64,
 }
 
@@ -84,12 +84,12 @@ impl Chains {
         Ok(ChainNumber { machine, index: entry.chains.len() - 1 })
     }
 
-    /// A chain that [`Self::of`] named since the last [`Self::shrink`].
+    /// A chain that [`Self::of`] returned since the last [`Self::shrink`].
     pub fn get(&mut self, number: ChainNumber) -> Option<&mut Chain> {
         self.machines.get_mut(&number.machine)?.chains.get_mut(number.index)
     }
 
-    /// The chains whose last event has a number above `number`, in the order of the table of heads.
+    /// The chains with a last event after `number`, in the order of the table of heads.
     pub fn moved_since(&self, number: i64) -> Vec<ChainNumber> {
         let of_machine = |(machine, known): (&MachineUuid, &Machine)| {
             let chains = known.chains.iter().enumerate();
@@ -101,7 +101,7 @@ impl Chains {
         moved
     }
 
-    /// Drops the least recently used machines if there are too many chains; those with an event after `indexed` are kept.
+    /// Drops the least recently used machines if there are too many chains; machines with an event after `indexed` are kept.
     pub fn shrink(&mut self, indexed: i64) {
         if self.count <= self.count_max {
             return;
@@ -123,14 +123,14 @@ impl Chain {
         &self.agent_id
     }
 
-    /// The source of an event; added to the table if it is new.
+    /// The source of an event; adds a new one to the table.
     pub fn source(&mut self, db: &Connection, event: &Append) -> Result<&Source, LogError> {
         let event = event.submission();
-        let known = self
+        let position = self
             .sources
             .iter()
             .position(|source| source.lane == event.lane && source.recorder.identity == event.identity);
-        let index = if let Some(index) = known {
+        let index = if let Some(index) = position {
             index
         } else {
             let id = stored_source(db, event.machine, &event.agent_id, &event.identity, event.lane)?;
@@ -147,7 +147,7 @@ fn stored_head(db: &Connection, machine: MachineUuid, agent_id: &str) -> Result<
         "SELECT chain_epoch, seq, self, event_id FROM chain_heads WHERE machine_id = ?1 AND agent_id = ?2";
     const ASK: &str = "read the head of a chain";
     let number = |value: i64| u64::try_from(value).map_err(|_| LogError::Corrupt("chain_heads.seq or chain_epoch"));
-    let found: Option<(i64, i64, [u8; 32], [u8; 16])> = db
+    let columns: Option<(i64, i64, [u8; 32], [u8; 16])> = db
         .prepare_cached(SQL)
         .during(ASK)?
         .query_row((machine.as_uuid().as_bytes(), agent_id), |row| {
@@ -155,7 +155,7 @@ fn stored_head(db: &Connection, machine: MachineUuid, agent_id: &str) -> Result<
         })
         .optional()
         .during(ASK)?;
-    let Some((epoch, seq, self_hash, event_id)) = found else { return Ok(None) };
+    let Some((epoch, seq, self_hash, event_id)) = columns else { return Ok(None) };
     let head = Head { chain_epoch: number(epoch)?, seq: number(seq)?, self_hash: Digest::from(self_hash) };
     // The row is indexed; otherwise reading newer events would have added the chain.
     Ok(Some(ChainHead { head, event_id: uuid::Uuid::from_bytes(event_id).into(), id: 0 }))

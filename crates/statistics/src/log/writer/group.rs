@@ -38,19 +38,19 @@ pub type Outcome = Result<AppendOutcome, Arc<LogError>>;
 pub struct Committed {
     /// One outcome for each event, in order.
     pub outcomes: Vec<Outcome>,
-    /// Whether an event was new. A group without new events writes nothing, so its success does not show that the file accepts writes.
+    /// Whether the group contained a new event. Otherwise it wrote nothing, and its success does not show that the file accepts writes.
     pub has_written: bool,
 }
 
 impl Open {
-    /// Appends a group. After an error nothing of the group is committed, and the memory may be ahead of the log, so the caller drops it.
+    /// Appends a group. After an error no event of the group is committed, and the memory may be ahead of the log, so the caller drops it.
     pub fn append(&mut self, group: &[Append]) -> Result<Committed, LogError> {
         domain::failpoint!("append.before");
         let transaction = begin(&mut self.db)?;
         let Self { chains, tail, recent, ids, .. } = self;
         let mut view = View { db: &transaction, chains, tail, recent, ids };
         view.fold(&mut self.applied, &mut self.indexed, &mut self.version)?;
-        let before = self.applied;
+        let previous = self.applied;
         let mut outcomes = Vec::with_capacity(group.len());
         for event in group {
             outcomes.push(match view.take(event) {
@@ -66,10 +66,10 @@ impl Open {
         transaction.commit().during("commit events")?;
         self.chains.shrink(self.indexed);
         domain::failpoint!("append.after");
-        Ok(Committed { outcomes, has_written: self.applied > before })
+        Ok(Committed { outcomes, has_written: self.applied > previous })
     }
 
-    /// Reads the events that other processes appended, and their progress of the indexes.
+    /// Reads the events that other processes appended, and the progress of their indexing.
     pub fn fold(&mut self) -> Result<(), LogError> {
         const ASK: &str = "look at the log";
         let snapshot = self.db.transaction().during(ASK)?;
@@ -96,7 +96,7 @@ struct Taken {
 }
 
 impl View<'_> {
-    /// Judges one event by itself, and adds it if its id is new and it continues its chain.
+    /// Judges one event, and adds it if its id is new and it continues its chain.
     fn take(&mut self, append: &Append) -> Result<Taken, LogError> {
         const ASK: &str = "add an event";
         let event = append.submission();
@@ -110,7 +110,7 @@ impl View<'_> {
             let outcome = AppendOutcome::Refused { refusal, received: event.position };
             return Ok(Taken { outcome, id: None });
         }
-        let before = chain.head.map(|tip| tip.event_id).filter(|_| event.position.prev != Prev::Genesis);
+        let previous = chain.head.map(|tip| tip.event_id).filter(|_| event.position.prev != Prev::Genesis);
         let source = chain.source(self.db, append)?;
         let (source_id, recorder) = (source.id, Arc::clone(&source.recorder));
         let leaf = append.leaf_hash();
@@ -130,7 +130,7 @@ impl View<'_> {
                 whole(chain_epoch)?,
                 whole(seq)?,
                 event.seal.as_bytes(),
-                before.map(|id| id.as_uuid()).as_ref().map(Uuid::as_bytes),
+                previous.map(|id| id.as_uuid()).as_ref().map(Uuid::as_bytes),
                 received_at_ms,
                 leaf.as_bytes(),
                 &event.canonical[..],
@@ -154,14 +154,14 @@ impl View<'_> {
             None => self.ids.find(self.db, event_id)?,
         };
         let Some(number) = number else { return Ok(None) };
-        let found: Option<([u8; 16], [u8; 32])> = self
+        let stored: Option<([u8; 16], [u8; 32])> = self
             .db
             .prepare_cached(KNOWN)
             .during(ASK)?
             .query_row((number, event_id.as_uuid().as_bytes()), |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
             .during(ASK)?;
-        Ok(found.map(|(receipt, known)| {
+        Ok(stored.map(|(receipt, known)| {
             if Digest::from(known) == seal {
                 AppendOutcome::Receipt(ReceiptId::from(Uuid::from_bytes(receipt)))
             } else {
@@ -229,8 +229,8 @@ impl View<'_> {
             seq: number(event.seq)?,
             self_hash: Digest::from(event.self_hash),
         };
-        let known = self.chains.get(chain).ok_or(LogError::Corrupt("chains in memory"))?;
-        known.head = Some(ChainHead { head, event_id: Uuid::from_bytes(event.event_id).into(), id: event.id });
+        let state = self.chains.get(chain).ok_or(LogError::Corrupt("chains in memory"))?;
+        state.head = Some(ChainHead { head, event_id: Uuid::from_bytes(event.event_id).into(), id: event.id });
         let counted = Counted::stored(machine, &event.identity, &event.lane, &event.event_type)?;
         let recent = Recorded {
             event_id: Uuid::from_bytes(event.event_id).into(),

@@ -1,10 +1,11 @@
-//! Ids of events, found in sorted runs.
+//! Event ids, stored in sorted runs.
 //!
-//! A unique index would write a random page for each id that does not grow with the clock, within the transaction of the event. Here the
-//! ids of the newest events are in memory ([`UnindexedEvents`](super::super::recent::UnindexedEvents)), and all others in runs: sorted
-//! entries of an id and a number, in chunks of [`CHUNK_ENTRIES`](entry::CHUNK_ENTRIES). An indexing pass writes a run of level 0. Sixteen batches of a level
-//! are merged into one of the next, in slices, so an entry is written once per level, and always beside its neighbours. The range and the
-//! Bloom filter of a run are checked before a chunk of it is read, so a lookup of a new id reads about one chunk per hundred runs.
+//! A unique index would write a random page for each id that does not grow with the clock, within the transaction of the event. Instead,
+//! the ids of the newest events are in memory ([`UnindexedEvents`](super::super::recent::UnindexedEvents)), and all others in runs: sorted
+//! entries of an id and a number, in chunks of [`CHUNK_ENTRIES`](entry::CHUNK_ENTRIES). An indexing pass writes a run of level 0. Sixteen
+//! batches of a level are merged into one of the next, in slices, so an entry is written once per level, together with its neighbours. A
+//! lookup checks the range and the Bloom filter of a run before it reads a chunk, so a lookup of a new id reads about one chunk per hundred
+//! runs.
 
 mod entry;
 mod merge;
@@ -33,7 +34,7 @@ const CHUNK: &str = "SELECT entries FROM id_chunks WHERE chunk =
 const UNFINISHED: &str = "UPDATE id_runs SET state = 'spent' WHERE state = 'building'";
 const SPENT: &str = "SELECT run FROM id_runs WHERE state = 'spent' ORDER BY run LIMIT 1";
 
-/// The finished runs, as one connection has read them.
+/// The finished runs that one connection has read.
 pub struct Ids {
     /// Runs of ids, the newest first.
     runs: Vec<Run>,
@@ -72,7 +73,7 @@ impl Ids {
         Ok(ids)
     }
 
-    /// Drops the runs that this process has begun and not finished.
+    /// Drops the unfinished runs of this process.
     pub fn drop_unfinished(&mut self, db: &Connection) -> Result<(), LogError> {
         const ASK: &str = "drop unfinished runs of ids";
         self.merge = None;
@@ -83,15 +84,15 @@ impl Ids {
     /// Reads the list of runs again, after another process has written some.
     pub fn reload(&mut self, db: &Connection) -> Result<(), LogError> {
         const ASK: &str = "read the runs of ids";
-        let mut known = std::mem::take(&mut self.runs);
+        let mut previous_runs = std::mem::take(&mut self.runs);
         let mut statement = db.prepare_cached(RUNS).during(ASK)?;
         let mut rows = statement.query([]).during(ASK)?;
         let mut filters_bytes = 0;
         while let Some(row) = rows.next().during(ASK)? {
             let run: i64 = row.get(0).during(ASK)?;
-            let at = known.iter().position(|known| known.id == run);
-            let mut found = match at {
-                Some(at) => known.swap_remove(at),
+            let at = previous_runs.iter().position(|previous| previous.id == run);
+            let mut next_run = match at {
+                Some(at) => previous_runs.swap_remove(at),
                 None => Run {
                     id: run,
                     batch: row.get(1).during(ASK)?,
@@ -102,11 +103,11 @@ impl Ids {
                     filter: None,
                 },
             };
-            if found.filter.is_none() && filters_bytes < self.filters_bytes_max {
-                found.filter = filter(db, run)?;
+            if next_run.filter.is_none() && filters_bytes < self.filters_bytes_max {
+                next_run.filter = filter(db, run)?;
             }
-            filters_bytes += found.filter.as_ref().map_or(0, |filter| filter.num_bits() as u64 / 8);
-            self.runs.push(found);
+            filters_bytes += next_run.filter.as_ref().map_or(0, |filter| filter.num_bits() as u64 / 8);
+            self.runs.push(next_run);
         }
         self.crowded = self.crowded_level();
         Ok(())
@@ -137,12 +138,12 @@ impl Ids {
         Ok(None)
     }
 
-    /// Begins a run of level 0 in a new batch; its filter has the size for this number of entries.
+    /// Starts a run of level 0 in a new batch; `entries` determines the size of its filter.
     pub fn new_run(&self, db: &Connection, entries: usize) -> Result<RunWriter, LogError> {
         RunWriter::begin(db, RunWriter::new_batch(db)?, 0, entries, &self.rng)
     }
 
-    /// Finishes a run that is a batch by itself, and includes it in searches; `false` if another process has dropped it as unfinished.
+    /// Finishes the only run of a batch and includes it in searches; `false` if another process has dropped it as unfinished.
     pub fn publish(&mut self, db: &Connection, run: RunWriter) -> Result<bool, LogError> {
         let batch = run.batch();
         run.end(db)?;
@@ -197,17 +198,17 @@ impl Ids {
 /// Reads the Bloom filter of a run.
 fn filter(db: &Connection, run: i64) -> Result<Option<BloomFilter>, LogError> {
     const ASK: &str = "read the filter of a run of ids";
-    let found = db.prepare_cached(FILTER).during(ASK)?.query_row([run], |row| {
+    let result = db.prepare_cached(FILTER).during(ASK)?.query_row([run], |row| {
         let seed = u128::from_le_bytes(row.get(0)?);
         let hashes: u32 = row.get(1)?;
         let bits = row.get_ref(2)?.as_blob()?.chunks_exact(8);
         let bits = bits.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
         Ok(BloomFilter::from_vec(bits).seed(&seed).hashes(hashes))
     });
-    found.optional().during(ASK)
+    result.optional().during(ASK)
 }
 
-/// Deletes some chunks of a merged run, and the run with its last chunk; `false` when no such run is left.
+/// Deletes some chunks of a merged run, and the run with its last chunk; `false` if there is no such run.
 fn delete_some(db: &Connection, chunks_max: i64) -> Result<bool, LogError> {
     const ASK: &str = "delete a merged run of ids";
     const CHUNKS: &str =
@@ -264,11 +265,11 @@ mod tests {
     /// Enough batches for a merge.
     fn three_batches(db: &Connection, ids: &mut Ids) -> Vec<(Key, i64)> {
         let rng = Rng::seeded(3);
-        let known: Vec<_> = (0..900).map(|number| drawn(&rng, number)).collect();
-        for entries in known.chunks(300) {
+        let all: Vec<_> = (0..900).map(|number| drawn(&rng, number)).collect();
+        for entries in all.chunks(300) {
             add(db, ids, entries.to_vec());
         }
-        known
+        all
     }
 
     fn count(db: &Connection, sql: &str) -> i64 {
@@ -283,15 +284,15 @@ mod tests {
     fn every_id_is_found_at_each_step_of_every_merge_and_no_other_is() {
         let (db, mut ids) = open();
         let rng = Rng::seeded(3);
-        let mut known = BTreeMap::new();
+        let mut expected = BTreeMap::new();
         for batch in 0..40_i64 {
             let entries: Vec<_> = (0..200).map(|number| drawn(&rng, batch * 200 + number)).collect();
-            known.extend(entries.iter().copied());
+            expected.extend(entries.iter().copied());
             add(&db, &mut ids, entries);
             let mut steps = 0;
             while ids.has_work() {
                 ids.work(&db).unwrap();
-                let sample = known.iter().skip(steps % 97).step_by(97);
+                let sample = expected.iter().skip(steps % 97).step_by(97);
                 for (key, number) in sample {
                     let id = Uuid::from_bytes(*key).into();
                     assert_eq!(ids.find(&db, id).unwrap(), Some(*number), "batch {batch}, step {steps}");
@@ -300,13 +301,13 @@ mod tests {
                 steps += 1;
             }
         }
-        for (key, number) in &known {
+        for (key, number) in &expected {
             assert_eq!(ids.find(&db, Uuid::from_bytes(*key).into()).unwrap(), Some(*number));
         }
         let levels = count(&db, "SELECT MAX(level) FROM id_runs");
         let runs = count(&db, "SELECT MAX(runs) FROM (SELECT COUNT(*) AS runs FROM id_runs GROUP BY batch)");
         assert!(levels >= 2 && runs >= 2, "{levels} levels, at most {runs} runs in a batch");
-        // No chunk of a merged run is left, and every entry is there once.
+        // All chunks of merged runs are deleted, and every entry exists once.
         assert_eq!(count(&db, "SELECT COUNT(*) FROM id_runs WHERE state <> 'whole'"), 0);
         assert_eq!(count(&db, "SELECT COUNT(*) FROM id_chunks"), count(&db, "SELECT COUNT(*) FROM id_fences"));
         assert_eq!(count(&db, "SELECT SUM(entries) FROM id_runs"), 8_000);
@@ -317,7 +318,7 @@ mod tests {
     #[test]
     fn a_merge_that_was_interrupted_leaves_its_inputs_and_nothing_else() {
         let (mut db, mut ids) = open();
-        let known = three_batches(&db, &mut ids);
+        let entries = three_batches(&db, &mut ids);
         for _ in 0..3 {
             ids.work(&db).unwrap();
         }
@@ -325,7 +326,7 @@ mod tests {
         drop(ids);
         // Without filters: every run is read.
         let mut ids = load(&mut db, 0, Shape { fan: 4, ..SMALL });
-        for (key, number) in &known {
+        for (key, number) in &entries {
             assert_eq!(ids.find(&db, Uuid::from_bytes(*key).into()).unwrap(), Some(*number));
         }
         while ids.has_work() {
@@ -338,7 +339,7 @@ mod tests {
     #[test]
     fn another_process_may_drop_a_merge() {
         let (mut db, mut ids) = open();
-        let known = three_batches(&db, &mut ids);
+        let entries = three_batches(&db, &mut ids);
         ids.work(&db).unwrap();
         let mut other = load(&mut db, u64::MAX, SMALL);
         for ids in [&mut ids, &mut other] {
@@ -346,7 +347,7 @@ mod tests {
                 ids.work(&db).unwrap();
             }
             ids.reload(&db).unwrap();
-            for (key, number) in &known {
+            for (key, number) in &entries {
                 assert_eq!(ids.find(&db, Uuid::from_bytes(*key).into()).unwrap(), Some(*number));
             }
         }

@@ -1,6 +1,6 @@
 //! The tables that are written after the log: the index of activity, the heads of chains, and the runs of ids.
 //!
-//! All three are functions of the log. A pass takes the unindexed events, sorts their entries by the keys of each table, and writes them in
+//! All three are derived from the log. A pass takes the unindexed events, sorts their entries by the keys of each table, and writes them in
 //! slices of one transaction each, so that neighbours are written together and no group waits long. Only the last slice advances the row
 //! `indexed`; if a pass is interrupted, the next one writes the same entries again. Until then readers find the events in
 //! [`UnindexedEvents`](super::super::recent::UnindexedEvents).
@@ -15,12 +15,12 @@ use crate::log::sql::whole;
 
 /// Number of rows that one transaction writes.
 const SLICE: usize = 1_000;
-/// Number of ids that one transaction writes; they are a few hundred kilobytes.
+/// Number of ids that one transaction writes, a few hundred kilobytes.
 const SLICE_IDS: usize = 8_192;
 
 const ADVANCE: &str = "UPDATE indexed SET events = ?2 WHERE id = 1 AND events = ?1";
 const ACTIVITY: &str = "INSERT OR IGNORE INTO activity (source_id, received_at_ms, id) VALUES (?1, ?2, ?3)";
-/// A head never goes back: another process may have appended to the chain and indexed it since this one read the log.
+/// A head is never replaced by an older one: another process may have appended to the chain and indexed it since this process read the log.
 const HEAD: &str = "INSERT INTO chain_heads (machine_id, agent_id, chain_epoch, seq, self, event_id, moves)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1)
     ON CONFLICT (machine_id, agent_id) DO UPDATE SET chain_epoch = excluded.chain_epoch, seq = excluded.seq,
@@ -123,7 +123,7 @@ mod tests {
     use crate::log::recent::UnindexedEvents;
     use crate::log::settings::WriterSettings;
 
-    /// The writer of a process, which has read the log.
+    /// The writer of a process that has read the log.
     fn process(file: &SqliteFile) -> Open {
         let recent = UnindexedEvents::default();
         let mut open = Open::new(file.writer().unwrap(), &WriterSettings::default(), &recent, &Rng::system()).unwrap();
@@ -167,7 +167,7 @@ mod tests {
         while command.has_index_work() {
             command.index_some().unwrap();
         }
-        // A process that starts now knows the head from the table.
+        // A process that starts now reads the head from the table.
         drop((server, command));
         let outcome = take(&mut process(file), &chain.next());
         assert!(matches!(outcome, AppendOutcome::Receipt(_)), "{outcome:?}");

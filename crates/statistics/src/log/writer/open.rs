@@ -13,7 +13,7 @@ use crate::log::error::{DuringSqlite as _, LogError};
 use crate::log::recent::UnindexedEvents;
 use crate::log::settings::WriterSettings;
 
-/// A connection and the state that was read through it.
+/// A connection, and the state that was read through it.
 pub struct Open {
     pub db: Connection,
     /// `PRAGMA data_version` at the last check.
@@ -50,7 +50,7 @@ impl Open {
         let indexed = reached(&db)?;
         recent.clear(indexed);
         Ok(Self {
-            // The minimum never equals a version, so the first check reads the events after `indexed`.
+            // The minimum differs from every version, so the first check reads the events after `indexed`.
             version: i64::MIN,
             applied: indexed,
             indexed,
@@ -72,7 +72,7 @@ impl Open {
         transaction.commit().during(ASK)
     }
 
-    /// Begins a pass over the unindexed events, unless one is in progress.
+    /// Starts a pass over the unindexed events, unless one is in progress.
     pub fn begin_indexing(&mut self) {
         if self.indexing.is_none() && self.recent.len() > 0 {
             self.indexing = Some(Indexing::new(self.indexed, &self.recent.all(), &self.chains));

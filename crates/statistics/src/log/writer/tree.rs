@@ -1,7 +1,7 @@
 //! Places committed events in the tree.
 //!
-//! One step is one transaction: it takes the oldest events without a place, at most [`STEP`], and writes the tiles that grew and the
-//! signed tree. Both are functions of the log, so a crash loses neither.
+//! One step is one transaction: it takes the oldest events without a place, at most [`STEP`], and writes the changed tiles and the
+//! signed tree. Both are derived from the log, so they survive a crash.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::log::usage::sums::UsageSums;
 use crate::merkle;
 use crate::merkle::tile::{TileId, Tiles};
 
-/// Number of events of one transaction; it is short, because groups of senders wait for it.
+/// Number of events of one transaction; small, because groups of senders wait for it.
 const STEP: usize = 2_000;
 /// A run over the events without a place, in steps.
 pub struct Pass {
@@ -103,7 +103,7 @@ impl Open {
         Ok(())
     }
 
-    /// Places `count` events; returns how many were placed, which is none if another process has grown the tree meanwhile.
+    /// Places `count` events; returns the number of placed events, which is 0 if another process has grown the tree.
     fn place(&mut self, count: usize, now: Timestamp, spans: &UsageSums) -> Result<u32, LogError> {
         let Self { db, tail, .. } = self;
         let transaction = begin(db)?;

@@ -28,7 +28,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// `None` for an event that does not count as usage.
+    /// Returns `None` for an event that does not count as usage.
     pub fn of(recorder: Arc<Recorder>, lane: domain::envelope::Lane, event_type: &str) -> Option<Self> {
         let used = QuotaUsed::by(lane, event_type);
         (!used.is_nothing()).then_some(Self { recorder, used })
@@ -68,7 +68,7 @@ impl UnplacedEvents {
         self.first + i64::try_from(self.events.len()).unwrap_or(i64::MAX)
     }
 
-    /// Adds an event if it follows the last one in memory and there is space; returns whether it did.
+    /// Adds an event if it follows the last one in memory and there is space; returns whether it was added.
     pub fn push(&mut self, number: i64, event: Unplaced) -> bool {
         let is_next = number == self.next() && self.events.len() < KEPT_MAX;
         if is_next {

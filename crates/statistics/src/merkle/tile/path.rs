@@ -8,10 +8,10 @@ use super::id::{TileId, WIDTH};
 
 /// Largest level that the format permits.
 const LEVEL_MAX: u8 = 63;
-/// Digits of an element of an encoded index; all elements but the last begin with `x`.
+/// Digits of an element of an encoded index; all elements but the last start with `x`.
 const DIGITS: usize = 3;
 
-/// A full tile, or the beginning of a tile.
+/// A full tile, or the first hashes of a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TilePath {
     /// Position of the tile.
@@ -54,7 +54,7 @@ impl fmt::Display for TilePath {
 impl FromStr for TilePath {
     type Err = NotATile;
 
-    /// Accepts the only encoding of each path, which is the one that is written.
+    /// Accepts only the canonical encoding of each path.
     fn from_str(text: &str) -> Result<Self, NotATile> {
         let (level, rest) = text.split_once('/').ok_or(NotATile)?;
         let (index, width) = rest.split_once(".p/").map_or((rest, None), |(index, width)| (index, Some(width)));

@@ -1,4 +1,4 @@
-//! A connection that is lent by the pool, and the watch over its statements.
+//! A connection that the pool lends, and the watch over its statements.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,36 +13,36 @@ use super::connections::Shared;
 use super::examination::{Backend, Verdict};
 use super::session::{Session, no_answer};
 
-/// Number of examinations in which the server may wait for this process, or in which another server may answer: a large answer takes its time on
-/// a slow network, and behind one name there may be several servers.
+/// Number of checks in which the server may wait for this process, or in which another server may answer: a large response takes time on a
+/// slow network, and several servers may share one name.
 const WAITS_MAX: u32 = 10;
 
-/// Age up to which a session that fails ends alone: the settings of a new one would be the same.
+/// Maximum age of a failed session that is closed without the others: a new session would have the same settings.
 const NEW: Duration = Duration::from_secs(1);
 
-/// The record of a lent connection.
+/// The state of a lent connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// No statement runs, and no transaction is open that is not ended.
+    /// No statement is running, and no transaction is open.
     Ready,
-    /// A statement was sent, and its answer was not read to its end.
+    /// A statement was sent, and its response was not read completely.
     Busy,
-    /// Not to be used again.
+    /// The connection must not be used again.
     Spent,
 }
 
-/// A connection of the pool. Dropping it gives it back; in the midst of a statement, or after a failure, it is closed instead.
+/// A connection of the pool. Dropping it returns it; if a statement is in flight or has failed, the connection is closed instead.
 #[derive(Debug)]
 pub struct PostgresConnection {
-    /// Absent after it was closed.
+    /// `None` after it was closed.
     session: Option<Session>,
     state: State,
-    /// Longest time for a statement.
+    /// Timeout of a statement.
     longest: Option<Duration>,
     /// Whether it has the settings of the pool, so that others may use it.
     is_common: bool,
     pool: Arc<Shared>,
-    /// Released after the connection was given back or closed.
+    /// Released after the connection was returned or closed.
     _lent: OwnedSemaphorePermit,
 }
 
@@ -52,7 +52,7 @@ impl PostgresConnection {
         Self { session: Some(session), state: State::Ready, longest, is_common: true, pool, _lent: lent }
     }
 
-    /// Begins a statement: the connection to send it on, and the watch that waits for its answer.
+    /// Starts a statement: returns the connection to send it on, and the watch that waits for its response.
     pub fn statement(&mut self) -> Result<(&mut PgConnection, StatementWatch<'_>), Error> {
         let Some(session) = self.session.as_mut().filter(|_| self.state == State::Ready) else {
             return Err(Error::WorkerCrashed);
@@ -70,7 +70,7 @@ impl PostgresConnection {
         Ok((connection, watch))
     }
 
-    /// Closes the connection at its end, and lets statements take as long as they need.
+    /// Closes the connection at its end, and disables the timeout of statements.
     pub(super) fn set_apart(&mut self) {
         self.is_common = false;
         self.longest = None;
@@ -81,7 +81,7 @@ impl PostgresConnection {
         self.state = State::Spent;
     }
 
-    /// Closes it with a farewell. Its place in the pool is free when the server knows.
+    /// Closes the connection gracefully. Its place in the pool is free after the server has been notified.
     pub async fn close(mut self) {
         if let Some(session) = self.session.take()
             && self.state == State::Ready
@@ -102,13 +102,13 @@ impl Drop for PostgresConnection {
     }
 }
 
-/// Waits for the answer to one statement.
+/// Waits for the response to one statement.
 #[derive(Debug)]
 #[must_use]
 pub struct StatementWatch<'c> {
     state: &'c mut State,
     backend: Backend<'c>,
-    /// Number of the host of its server.
+    /// Number of the server's host in the URL.
     host: usize,
     generation: u64,
     opened: Instant,
@@ -117,9 +117,8 @@ pub struct StatementWatch<'c> {
 }
 
 impl StatementWatch<'_> {
-    /// Runs the statement. If no answer comes for `silent_after`, the server is examined, and again after each such time; if it does not
-    /// work on the statement, or the statement takes longer than it may, the connection is closed and all that are as old as it are
-    /// distrusted.
+    /// Runs the statement. If no response arrives for `silent_after`, the server is examined, repeatedly at this interval. If the server
+    /// does not work on the statement, or the statement exceeds its timeout, the connection is closed together with all of its generation.
     pub(in crate::pool) async fn over<T>(self, statement: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         *self.state = State::Busy;
         let begun = Instant::now();
@@ -136,7 +135,7 @@ impl StatementWatch<'_> {
                 outcome = &mut statement => break outcome,
                 verdict = self.pool.examine(self.host, self.backend) => verdict,
             };
-            // Another server cannot cut a statement that may take long, such as a migration.
+            // If another server answers, a statement without a timeout, such as a migration, is not interrupted.
             let is_wait = verdict == Verdict::Waits || verdict == Verdict::Elsewhere && self.longest.is_some();
             waits += u32::from(is_wait);
             let is_late = self.longest.is_some_and(|longest| begun.elapsed() >= longest);
@@ -166,13 +165,13 @@ impl StatementWatch<'_> {
     }
 }
 
-/// What an outcome of a statement means for its connection.
+/// The effect of a statement's result on its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Aftermath {
     Usable,
-    /// It is closed.
+    /// The connection is closed.
     Spent,
-    /// It is closed, with all that are as old: the server or its settings are not what they were when the sessions were opened.
+    /// The connection is closed with all of its generation: the server or its settings have changed since the sessions were opened.
     Outdated,
 }
 
@@ -188,9 +187,9 @@ impl Aftermath {
     /// <https://www.postgresql.org/docs/current/errcodes-appendix.html>
     fn of_code(code: &str) -> Self {
         match code {
-            // A transaction that may only read; a table or a schema that is not found.
+            // A read-only transaction; a table or a schema that is not found.
             "25006" | "42P01" | "3F000" => Self::Outdated,
-            // The server ends the session after these.
+            // The server ends the session after these errors.
             _ if ["08", "57P", "25P03"].iter().any(|ends| code.starts_with(ends)) => Self::Spent,
             _ => Self::Usable,
         }

@@ -1,8 +1,8 @@
 //! The connections of a process to one PostgreSQL database.
 //!
-//! They are lent one at a time and come back as they are: a connection that was dropped in the midst of a statement or of a transaction, or
-//! that failed, is closed, so nothing has to be asked of the server between two users. One that lay idle is tried by an empty round trip.
-//! As soon as one of them is found dead, all that are as old are closed: what killed one has often killed others.
+//! A connection is lent to one user at a time and returned unchanged. A connection that was dropped during a statement or a transaction, or
+//! that failed, is closed, so no query is needed between two users. An idle connection is tested with an empty round trip before use. When
+//! one connection fails, all connections of its generation are closed, because the same cause has often broken them too.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,19 +22,19 @@ use super::limits::Limits;
 use super::session::{Greeting, Session, Unfit};
 use async_recursion::async_recursion as boxed;
 
-/// An idle time after which a connection is tried before it is used.
+/// Idle time after which a connection is tested before it is used.
 const TRIED_AFTER: Duration = Duration::from_secs(1);
 
-/// An idle time after which a connection is closed.
+/// Idle time after which a connection is closed.
 const IDLE_MAX: Duration = Duration::from_mins(10);
 
-/// An age at which a connection is closed, because the server keeps memory for each.
+/// Age at which a connection is closed, because the server allocates memory for each connection.
 const AGE_MAX: Duration = Duration::from_mins(30);
 
-/// Time for which a connection is tried again when the server is starting, or has none left.
+/// Time for which opening is retried while the server is starting or has no free connection.
 const RETRIED_FOR: Duration = Duration::from_secs(1);
 
-/// Pause before the first of these attempts; it doubles.
+/// Pause before the first retry; it doubles.
 const RETRIED_AFTER: Duration = Duration::from_millis(10);
 
 /// The use for which a connection is lent.
@@ -44,7 +44,7 @@ pub(in crate::pool) enum Access {
     Write,
 }
 
-/// The connections, or the part of them that works on the tables of a schema. Clones are the same.
+/// The connections, or a view of them for the tables of one schema. Clones share the connections.
 #[derive(Debug, Clone)]
 pub struct PostgresPool {
     pub(super) shared: Arc<Shared>,
@@ -54,7 +54,7 @@ pub struct PostgresPool {
     is_part: bool,
 }
 
-/// What all clones and parts share.
+/// State that all clones and views share.
 pub(super) struct Shared {
     pub(super) hosts: Hosts,
     greeting: Greeting,
@@ -75,7 +75,7 @@ struct Idle {
     since: Instant,
 }
 
-/// The options hold a password.
+/// Hides the options, which contain a password.
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("limits", &self.limits).field("open", &self.open).finish_non_exhaustive()
@@ -83,7 +83,7 @@ impl fmt::Debug for Shared {
 }
 
 impl PostgresPool {
-    /// A pool without a connection.
+    /// Creates a pool without a connection.
     pub(super) fn new(hosts: Hosts, greeting: Greeting, limits: Limits, schema: Option<&'static str>) -> Self {
         let lent = usize::try_from(limits.lent_max).unwrap_or(Semaphore::MAX_PERMITS).min(Semaphore::MAX_PERMITS);
         let shared = Shared {
@@ -112,7 +112,7 @@ impl PostgresPool {
         Ok(PostgresConnection::new(session, Arc::clone(&self.shared), lent))
     }
 
-    /// Lends a connection. One for writing is not lent while the database accepts no writes.
+    /// Lends a connection. `Access::Write` fails while the database is read-only.
     #[boxed]
     pub(in crate::pool) async fn acquire(&self, access: Access) -> Result<PostgresConnection, Error> {
         let shared = &self.shared;
@@ -130,8 +130,7 @@ impl PostgresPool {
         timeout(shared.limits.acquire, acquired).await.unwrap_or(Err(Error::PoolTimedOut))
     }
 
-    /// Lends a connection for work that may take long and may wait for locks, such as a migration. It is closed afterwards, with all that
-    /// was set for the session.
+    /// Lends a connection for long work that may wait for locks, such as a migration. It is closed afterwards, with its settings.
     pub(crate) async fn acquire_apart(&self) -> Result<PostgresConnection, Error> {
         let mut connection = self.acquire(Access::Write).await?;
         connection.set_apart();
@@ -140,20 +139,19 @@ impl PostgresPool {
         Ok(connection)
     }
 
-    /// Closes each connection when it comes back; idle ones at once. Statements that they have prepared end with them.
+    /// Closes idle connections immediately and lent ones when they are returned, with their prepared statements.
     pub(in crate::pool) fn renew(&self) {
         self.shared.distrust(self.shared.generation.load(Ordering::Acquire));
     }
 
-    /// Waits for the connections that are lent, at most for the time that one waits for a connection, and closes all. The part of another pool
-    /// closes nothing.
+    /// Waits for lent connections, at most for `acquire_timeout`, and closes all. A view of another pool closes nothing.
     pub async fn close(&self) {
         if self.is_part {
             return;
         }
         let shared = &self.shared;
         shared.is_closed.store(true, Ordering::Release);
-        // An error: it was closed before.
+        // An error means that the semaphore was closed before.
         let all = timeout(shared.limits.acquire, shared.lent.acquire_many(shared.limits.lent_max)).await;
         if all.is_err() {
             tracing::warn!("statements are under way although the database is closed; their connections are cut");
@@ -163,7 +161,7 @@ impl PostgresPool {
         futures_util::future::join_all(idle.into_iter().map(|idle| idle.session.close())).await;
     }
 
-    /// Maximum number of connections that are lent at once.
+    /// Maximum number of connections that are lent at the same time.
     pub fn lent_max(&self) -> u32 {
         self.shared.limits.lent_max
     }
@@ -184,7 +182,7 @@ impl Shared {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The newest idle connection on which the server answers.
+    /// The newest idle connection that is usable.
     async fn idle_session(&self, access: Access) -> Option<Session> {
         loop {
             let Idle { mut session, since } = self.newest_idle(access)?;
@@ -210,10 +208,10 @@ impl Shared {
         idle.remove(place)
     }
 
-    /// Opens a connection. One that can only read is kept for reads.
+    /// Opens a connection. A read-only one is kept for reads.
     async fn new_session(&self, access: Access) -> Result<Session, Error> {
         if access == Access::Write {
-            // It has the place of the new connection.
+            // Makes room for the new connection.
             drop(self.newest_idle(Access::Read));
         }
         let session = self.connect().await?;
@@ -265,7 +263,7 @@ impl Shared {
         }
     }
 
-    /// Takes a connection back that is ready for another user.
+    /// Takes back a connection that is ready for another user.
     pub(super) fn take_back(&self, session: Session) {
         if self.is_closed.load(Ordering::Acquire) || !self.is_usable(&session) {
             return;
@@ -277,26 +275,26 @@ impl Shared {
         }
     }
 
-    /// Asks for the work of a process of the server with this number.
+    /// Examines a process of the server with this number.
     pub(super) async fn examine(&self, host: usize, backend: Backend<'_>) -> Verdict {
         self.examiner.examine(&self.hosts.at(host).options, backend, self.limits.silent_after).await
     }
 
-    /// Closes the connections that are as old as one that was found dead. Those of a newer generation stay.
+    /// Closes the connections of a generation with a failed connection, and of earlier ones. Newer connections stay.
     pub(super) fn distrust(&self, generation: u64) {
-        // An error: another has distrusted this generation already.
+        // An error means that another task has already done so for this generation.
         let _ = self.generation.compare_exchange(generation, generation + 1, Ordering::AcqRel, Ordering::Acquire);
         self.idle().retain(|idle| idle.session.generation > generation);
     }
 }
 
-/// The result of an attempt at all servers.
+/// The result of a failed attempt at all servers.
 struct Failed {
     error: Error,
     is_starting: bool,
 }
 
-/// Whether the server may accept a connection in a moment.
+/// Whether the server may accept a connection soon.
 fn is_starting(error: &Error) -> bool {
     match error {
         Error::Io(error) => error.kind() == ErrorKind::ConnectionRefused,

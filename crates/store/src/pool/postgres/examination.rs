@@ -1,8 +1,9 @@
-//! Whether the server still works on a statement that it has not answered.
+//! Examines whether the server still works on an unanswered statement.
 //!
-//! A slow statement and a dead connection look alike on the connection itself. So the server is asked over another one, which is opened for
-//! that: a server that works on the statement is waited for, and one that never received it, has answered it already, or does not answer
-//! at all is not. The other connection may lead to another server, behind a pooler or after a failover; that one cannot say anything.
+//! On the connection itself, a slow statement cannot be distinguished from a broken connection. Therefore the server is examined over a new
+//! connection. If the server works on the statement, the caller continues to wait; if the server never received it, has already answered
+//! it, or does not respond, the caller gives up. Behind a pooler or after a failover the new connection may lead to another server, which
+//! has no information about the statement.
 
 use std::time::Duration;
 
@@ -16,11 +17,11 @@ use super::session::SERVER;
 /// The result of an examination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The server works on the statement, or cannot say whether it does.
+    /// The server works on the statement, or has no information about it.
     Works,
-    /// The server waits to send or to receive. If it does so again and again, the connection is dead.
+    /// The server waits to send or to receive. If this repeats, the connection is broken.
     Waits,
-    /// Another server answered. If that is so again and again, the server of the statement is likely to be gone.
+    /// Another server answered. If this repeats, the server of the statement has probably stopped.
     Elsewhere,
     /// The server does not work on the statement.
     Idle,
@@ -32,7 +33,7 @@ pub(super) enum Verdict {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Backend<'b> {
     pub(super) process: i32,
-    /// Its server; `None` if the engine cannot say.
+    /// Its server; `None` if the server does not support the query.
     pub(super) server: Option<&'b str>,
 }
 
@@ -44,17 +45,17 @@ pub(super) struct Examiner {
 }
 
 impl Examiner {
-    /// Asks for the work of a process of a server, for at most `longest`. Those who waited for another's examination share its result if the
-    /// server did not answer.
+    /// Examines a process of a server, for at most `longest`. Callers that waited for a concurrent examination share a result without
+    /// response.
     pub(super) async fn examine(&self, options: &PgConnectOptions, backend: Backend<'_>, longest: Duration) -> Verdict {
-        let asked = Instant::now();
+        let start = Instant::now();
         let mut failed = self.failed.lock().await;
-        if failed.is_some_and(|failed| failed > asked) {
+        if failed.is_some_and(|failed| failed > start) {
             return Verdict::Unreachable;
         }
         let verdict = match timeout(longest, ask(options, backend)).await {
             Ok(Ok(verdict)) => verdict,
-            // It answers, for example that it has no connection left.
+            // The server responded, for example that it has no free connection.
             Ok(Err(Error::Database(_) | Error::ColumnDecode { .. })) => Verdict::Works,
             Ok(Err(_)) | Err(_) => Verdict::Unreachable,
         };
@@ -63,8 +64,8 @@ impl Examiner {
     }
 }
 
-/// A process that was at work a moment ago may have sent an answer that is on its way. An engine without activity does not even list the
-/// process that asks.
+/// A process with a state change less than 500 ms ago counts as working, because its response may be in flight. A server without activity data
+/// does not list even the querying process, and counts as working too.
 async fn ask(options: &PgConnectOptions, backend: Backend<'_>) -> Result<Verdict, Error> {
     let mut connection = options.connect().await?;
     let Backend { process, server } = backend;
@@ -78,14 +79,14 @@ async fn ask(options: &PgConnectOptions, backend: Backend<'_>) -> Result<Verdict
         if server.is_some() { SERVER } else { "CAST(NULL AS TEXT)" }
     );
     let row = sqlx::raw_sql(AssertSqlSafe(sql)).fetch_one(&mut connection).await?;
-    let (here, found): (Option<String>, String) = (row.try_get(0)?, row.try_get(1)?);
-    let verdict = match found.as_str() {
-        // Without the name of its server, a process that is not found may be one of another.
+    let (here, activity): (Option<String>, String) = (row.try_get(0)?, row.try_get(1)?);
+    let verdict = match activity.as_str() {
+        // If the server has no name, a missing process may belong to another server.
         _ if server.is_some() && here.as_deref() != server => Verdict::Elsewhere,
         "works" => Verdict::Works,
         _ if server.is_none() => Verdict::Works,
         "waits" => Verdict::Waits,
-        // A process that has ended works on nothing.
+        // A process that has ended works on no statement.
         _ => Verdict::Idle,
     };
     // The socket closes in any case.

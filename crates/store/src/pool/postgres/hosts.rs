@@ -1,7 +1,7 @@
 //! The servers that a URL names, in the form of libpq: `postgres://user@h1:p1,h2:p2/db?target_session_attrs=read-write`.
 //!
-//! A connection is opened to the first server that accepts one and is fit for the pool. The search begins at the server that was fit last, so
-//! that one that does not answer delays no further connection.
+//! A connection is opened to the first server that accepts one and has the required role. The search starts at the last suitable server, so
+//! that a server that does not respond delays only one connection.
 
 use std::fmt::Write;
 use std::io;
@@ -15,27 +15,27 @@ use sqlx_core::Url;
 /// The kind of server that a pool needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerRole {
-    /// It accepts writes: no standby.
+    /// A server that accepts writes: not a standby.
     Primary,
-    /// It replays the log of a primary.
+    /// A server that replays the log of a primary.
     Standby,
 }
 
 /// The servers of one URL.
 pub(super) struct Hosts {
     servers: Vec<Server>,
-    /// The server that is tried first.
+    /// Number of the server that is tried first.
     first: AtomicUsize,
 }
 
-/// One server, and how it is named in messages.
+/// One server, and its name in messages.
 pub(super) struct Server {
     pub(super) options: PgConnectOptions,
     pub(super) name: String,
 }
 
 impl Hosts {
-    /// Reads a URL. `change` sets the options that no URL has. The error does not contain the password.
+    /// Parses a URL. `change` sets the options that a URL does not contain. The error does not contain the password.
     pub(super) fn parse(
         url: &str,
         role: ServerRole,
@@ -63,16 +63,16 @@ impl Hosts {
         &self.servers[number % self.servers.len()]
     }
 
-    /// All numbers, in the order in which they are tried.
+    /// All numbers, in the order of attempts.
     pub(super) fn in_turn(&self) -> impl Iterator<Item = usize> + use<> {
         let (first, count) = (self.first.load(Ordering::Acquire), self.servers.len());
         (0..count).map(move |place| (first + place) % count)
     }
 
-    /// Notes that no connection could be opened to this server: the next attempt begins at the one after it.
+    /// Records that a connection to this server failed: the next attempt starts at the next server.
     pub(super) fn failed(&self, number: usize) {
         let next = (number + 1) % self.servers.len();
-        // An error: another attempt has moved on already.
+        // An error means that another attempt has already moved on.
         let _ = self.first.compare_exchange(number, next, Ordering::AcqRel, Ordering::Acquire);
     }
 
@@ -82,7 +82,7 @@ impl Hosts {
         names.join(", ")
     }
 
-    /// The error of an attempt at all servers: that of the only one, or those of all with their names.
+    /// The error of an attempt at all servers: the error of the only server, or all errors with the servers' names.
     pub(super) fn failure(&self, mut failures: Vec<(usize, Error)>) -> Error {
         if failures.len() == 1 && self.count() == 1 {
             return failures.remove(0).1;
@@ -109,7 +109,7 @@ fn single_urls(url: &str, role: ServerRole) -> Result<Vec<String>, String> {
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let (user, authority) = authority.rsplit_once('@').map_or(("", authority), |(user, hosts)| (user, hosts));
     let user = if user.is_empty() { String::new() } else { format!("{user}@") };
-    // The driver's parser knows one host only, so it gets the rest of the URL with another.
+    // The driver's parser supports one host only, so the rest of the URL is parsed with each host.
     let parsed = |host: &str| Url::parse(&format!("{scheme}://{user}{host}{tail}")).map_err(|error| error.to_string());
     let mut any = parsed("localhost")?;
     let mut parameters: Vec<(String, String)> = any.query_pairs().into_owned().collect();
@@ -185,7 +185,7 @@ fn host_and_port(text: &str) -> (String, Option<String>) {
     }
 }
 
-/// Whether a value of `target_session_attrs` agrees with the use of the servers. Each session is examined in any case.
+/// Whether a value of `target_session_attrs` permits this role. Each session is checked in any case.
 fn fits(wanted: &str, role: ServerRole) -> Result<(), String> {
     let (is_of_primary, is_of_standby) = match wanted {
         "any" => (true, true),
@@ -274,7 +274,7 @@ mod tests {
         let hosts = Hosts::parse("postgres://h0,h1,h2/db", ServerRole::Primary, |options| options).unwrap();
         assert_eq!(hosts.in_turn().collect::<Vec<_>>(), [0, 1, 2]);
         hosts.failed(0);
-        // Another attempt that began at the same server.
+        // A concurrent attempt that started at the same server.
         hosts.failed(0);
         assert_eq!(hosts.in_turn().collect::<Vec<_>>(), [1, 2, 0]);
         let failures = vec![(1, Error::PoolTimedOut), (2, Error::PoolClosed)];

@@ -1,31 +1,31 @@
-//! Times and numbers that bound the use of the connections.
+//! Times and numbers that limit the use of the connections.
 
 use std::time::Duration;
 
 use super::super::DatabaseSettings;
 
-/// Time that the server has beyond `statement_timeout` to report that a statement took too long.
+/// Additional time after `statement_timeout` in which the server can report the timeout.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// Bounds of the connections of one pool.
+/// Limits of the connections of one pool.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Maximum number of connections that are lent at once.
+    /// Maximum number of connections that are lent at the same time.
     pub(super) lent_max: u32,
-    /// Longest wait for a connection.
+    /// Timeout of waiting for a connection.
     pub(super) acquire: Duration,
-    /// Longest time for opening one.
+    /// Timeout of opening a connection.
     pub(super) connect: Duration,
-    /// Time without an answer after which the server is examined.
+    /// Time without a response after which the server is examined.
     pub(super) silent_after: Duration,
-    /// Longest time for trying an idle connection, which leaves time for opening another.
+    /// Timeout of testing an idle connection; shorter than `acquire`, so that time is left for opening another.
     pub(super) trial: Duration,
-    /// Longest time for one statement, with its answer; `None` without a time-out of statements.
+    /// Timeout of one statement, including its response; `None` without a statement timeout.
     pub(super) statement: Option<Duration>,
 }
 
 impl Limits {
-    /// One connection is left for [`examine`](super::examination), so that all together are at most `connections_max`.
+    /// Reserves one connection for [`examine`](super::examination), so that the total is at most `connections_max`.
     pub(super) fn of(settings: &DatabaseSettings) -> Self {
         let timeout = settings.statement_timeout;
         Self {
@@ -38,7 +38,7 @@ impl Limits {
         }
     }
 
-    /// Longest time for opening a connection to one of `count` servers, so that the others can be tried while a request waits.
+    /// Timeout of opening a connection to one of `count` servers, so that the others can be tried while a request waits.
     pub(super) fn connect_to_one_of(&self, count: usize) -> Duration {
         match u32::try_from(count) {
             Ok(count) if count > 1 => self.connect.min(self.acquire / count),

@@ -12,7 +12,7 @@ use super::connections::PostgresPool;
 use super::hosts::Server;
 use super::session::{Unfit, no_answer};
 
-/// A connection that receives notifications. It counts as one that is lent until it is dropped.
+/// A connection that receives notifications. It counts as a lent connection until it is dropped.
 #[derive(Debug)]
 pub struct PostgresListener {
     listener: PgListener,
@@ -36,7 +36,7 @@ impl PostgresPool {
     }
 }
 
-/// A standby passes on no notifications.
+/// A standby does not deliver notifications.
 async fn listen_to(server: &Server) -> Result<PgListener, Error> {
     // The driver's listener takes its connection from a pool of the driver.
     let own = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);

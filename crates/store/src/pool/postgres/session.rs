@@ -1,7 +1,7 @@
 //! One open connection, with the settings of a session.
 //!
-//! A role, a database and a server have defaults for sessions, which an operator may change while nodes run. So every session sets the
-//! values that the promises of the store need, and reads them back, when it is opened. One that is not fit is closed at once.
+//! A role, a database and a server have default settings for sessions, which an operator may change while nodes run. Therefore each new
+//! session sets the values that durability requires, and reads them back. A session with unsuitable settings is closed at once.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,11 +15,11 @@ use tokio::time::{Instant, timeout};
 use super::super::DatabaseSettings;
 use super::hosts::{Server, ServerRole};
 
-/// The PostgreSQL schema of the log, in the database of the facts. Statements name its tables without it, except for those that the facts have
-/// too.
+/// The PostgreSQL schema of the log, in the same database as the main database. Statements name its tables without the schema, except for
+/// names that also exist in the main database.
 pub const SCHEMA_OF_LOG: &str = "statistics";
 
-/// Time after which the server tries a silent client, and ends the session of one that does not answer.
+/// Keepalive settings after which the server probes a silent client, and ends its session if it does not respond.
 const KEEPALIVE: [(&str, &str); 4] = [
     ("tcp_keepalives_idle", "10"),
     ("tcp_keepalives_interval", "5"),
@@ -27,31 +27,32 @@ const KEEPALIVE: [(&str, &str); 4] = [
     ("tcp_user_timeout", "20000"),
 ];
 
-/// Longest time for a farewell.
+/// Timeout of a graceful close.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// SQL that names the server: the moment of its start, its address and its port.
+/// SQL that identifies the server: its start time, its address and its port.
 pub(super) const SERVER: &str =
     "concat_ws(' ', EXTRACT(EPOCH FROM pg_postmaster_start_time()), inet_server_addr(), inet_server_port())";
 
-/// An engine that does not have one of the functions of [`SERVER`].
+/// Error code of a server that lacks a function of [`SERVER`].
 const UNDEFINED_FUNCTION: &str = "42883";
 
-/// A role or a database whose default is to read alone does not stop the nodes; a whole server is set so on purpose, while its disk is nearly full.
+/// Overrides a read-only default of a role or a database. The default of a whole server is respected: operators set it on purpose, for
+/// example when its disk is nearly full.
 const WRITE_AS_THE_SERVER: &str = "CASE WHEN current_setting('default_transaction_read_only', true) = 'on' THEN
         CASE WHEN EXISTS (SELECT 1 FROM pg_settings WHERE name = 'default_transaction_read_only'
             AND source IN ('user', 'database', 'database user'))
         THEN set_config('default_transaction_read_only', 'off', false) END END";
 
-/// An open connection. Dropping it closes the socket without a farewell.
+/// An open connection. Dropping it closes the socket without a graceful close.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) connection: PgConnection,
-    /// Process of the server that serves it.
+    /// Server process of the connection.
     pub(super) backend: i32,
     /// Number of its host in the URL.
     pub(super) host: usize,
-    /// Which server it leads to; `None` if the engine cannot say.
+    /// Identifies the server; `None` if the server does not support the query.
     pub(super) server: Option<Arc<str>>,
     /// Whether its transactions cannot write.
     pub(super) is_read_only: bool,
@@ -61,21 +62,21 @@ pub(super) struct Session {
     _counted: Counted,
 }
 
-/// Why a session is not used.
+/// Why a session is rejected.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum Unfit {
-    /// A standby refuses writes, and its rows may be old.
+    /// A standby rejects writes, and its rows may be outdated.
     #[error("{0} is a standby (in recovery), which takes no writes: database.url has to lead to the primary")]
     Standby(String),
-    /// The replica has to be a standby.
+    /// The replica must be a standby.
     #[error("{0} is not a standby: database.replica_url has to lead to a streaming replica")]
     NoStandby(String),
-    /// The default of the server.
+    /// The server is read-only by default.
     #[error(
         "the server takes no writes: its default_transaction_read_only is on, as managed databases set it while their disk is nearly full"
     )]
     ReadOnly,
-    /// The setting would lose acknowledged writes, and a session cannot change it.
+    /// The setting could lose acknowledged writes, and a session cannot change it.
     #[error("{0} is {1}, so that acknowledged writes could be lost")]
     Unsafe(&'static str, String),
     /// The server ignored a setting.
@@ -90,7 +91,7 @@ impl From<Unfit> for Error {
 }
 
 impl Unfit {
-    /// The reason, if an error is one of these.
+    /// The reason, if the error has this type.
     pub(super) fn of(error: &Error) -> Option<&Self> {
         let Error::Io(error) = error else { return None };
         error.get_ref()?.downcast_ref()
@@ -108,7 +109,7 @@ impl Drop for Counted {
 }
 
 impl Session {
-    /// Opens a connection to the server with this number, gives it its settings, and reads them, within `longest`.
+    /// Opens a connection to the server with this number, applies and checks the settings, within `longest`.
     pub(super) async fn open(
         (number, server): (usize, &Server),
         greeting: &Greeting,
@@ -137,31 +138,31 @@ impl Session {
         })
     }
 
-    /// Closes it with a farewell, which a server that is gone does not delay.
+    /// Closes the connection gracefully, within [`FAREWELL`].
     pub(super) async fn close(self) {
         // The socket closes in any case.
         let _ = timeout(FAREWELL, self.connection.close()).await;
     }
 }
 
-/// The error of a server that does not answer.
+/// The error of a server that does not respond.
 pub(super) fn no_answer(waited: Duration) -> Error {
     Error::Io(io::Error::new(io::ErrorKind::TimedOut, format!("the database did not answer within {waited:?}")))
 }
 
-/// The first statements of a session, and what its answer must be.
+/// The first statements of a session, and the required results.
 #[derive(Debug)]
 pub(super) struct Greeting {
     role: ServerRole,
-    /// Expressions that give the session its settings. A setting that a server does not know is left out.
+    /// Expressions that set the session's settings. A setting that the server does not support is left out.
     settings: String,
-    /// The only schema to look for tables in; without it the log's comes after the default.
+    /// The only schema in the search path; if it is absent, the log's schema is added after the default.
     schema: Option<&'static str>,
-    /// The search path of the first session, which all others get: where the tables are does not change while the process runs.
+    /// The search path of the first session, which all others get, so that the schema of the tables does not change while the process runs.
     path: OnceLock<String>,
 }
 
-/// The answer of a server to the greeting.
+/// The server's response to the greeting.
 #[derive(Debug)]
 struct Facts {
     backend: i32,
@@ -181,24 +182,25 @@ impl Greeting {
             ("statement_timeout", milliseconds(settings.statement_timeout)),
             ("lock_timeout", milliseconds(settings.lock_timeout)),
             ("idle_in_transaction_session_timeout", milliseconds(settings.idle_in_transaction_timeout)),
-            // The server ends a statement whose client is gone.
+            // The server cancels a statement if its client has disconnected.
             ("client_connection_check_interval", "1000".to_owned()),
             // A statement reads the rows that were committed before it.
             ("default_transaction_isolation", "read committed".to_owned()),
-            // Compiling a plan takes longer than running a short statement.
+            // JIT compilation takes longer than a short statement.
             ("jit", "off".to_owned()),
         ];
-        let known = values.iter().map(|(name, value)| (*name, value.as_str())).chain(KEEPALIVE);
-        let known = known.map(|(name, value)| set_if_known(name, &format!("'{value}'")));
-        // `local` and `remote_write` wait for this server's disk; which standby to wait for is the operator's choice. Setting the value that
-        // the session has keeps it when the server's default changes.
+        let expressions = values.iter().map(|(name, value)| (*name, value.as_str())).chain(KEEPALIVE);
+        let expressions = expressions.map(|(name, value)| set_if_known(name, &format!("'{value}'")));
+        // `local` and `remote_write` wait for this server's disk; the operator chooses the standbys to wait for. Setting the current value
+        // keeps it if the server's default changes.
         let commit = "CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END";
-        let known = known.chain([set_if_known("synchronous_commit", commit), WRITE_AS_THE_SERVER.to_owned()]);
-        let known: Vec<String> = known.collect();
-        Self { role, settings: known.join(", "), schema, path: OnceLock::new() }
+        let expressions =
+            expressions.chain([set_if_known("synchronous_commit", commit), WRITE_AS_THE_SERVER.to_owned()]);
+        let expressions: Vec<String> = expressions.collect();
+        Self { role, settings: expressions.join(", "), schema, path: OnceLock::new() }
     }
 
-    /// Two statements in one message: the first sets, the second reads what holds then.
+    /// Two statements in one message: the first sets the settings, the second reads the resulting values.
     fn statements(&self, names_server: bool) -> String {
         let path = match (self.path.get(), self.schema) {
             (Some(path), _) => format!("'{}'", path.replace('\'', "''")),
@@ -237,12 +239,12 @@ impl Greeting {
         })
     }
 
-    /// Refuses a session that is not fit for the pool.
+    /// Rejects a session that is not suitable for the pool.
     fn judge(&self, facts: &Facts, server: &str) -> Result<(), Unfit> {
         match self.role {
             ServerRole::Primary if facts.is_standby => return Err(Unfit::Standby(server.to_owned())),
             ServerRole::Standby if !facts.is_standby => return Err(Unfit::NoStandby(server.to_owned())),
-            // It writes nothing.
+            // A standby writes nothing.
             ServerRole::Standby => {}
             ServerRole::Primary => {
                 for (name, value) in [("fsync", &facts.fsync), ("synchronous_commit", &facts.synchronous_commit)] {

@@ -13,15 +13,15 @@ use async_recursion::async_recursion as boxed;
 #[derive(Debug)]
 pub struct PgTransaction {
     connection: PostgresConnection,
-    /// `BEGIN` was sent, and neither `COMMIT` nor `ROLLBACK` has succeeded.
+    /// Whether `BEGIN` was sent and neither `COMMIT` nor `ROLLBACK` has succeeded.
     is_open: bool,
 }
 
 impl PgTransaction {
-    /// `BEGIN`, on a connection of the pool.
+    /// Sends `BEGIN` on a connection of the pool.
     #[boxed]
     pub(in crate::pool) async fn begin(pool: &PostgresPool) -> Result<Self, Error> {
-        // Open before `BEGIN` is sent: if this future is dropped meanwhile, the transaction may have begun.
+        // Set before `BEGIN` is sent: if this future is dropped while it waits, the transaction may have started.
         let mut transaction = Self { connection: pool.acquire(Access::Write).await?, is_open: true };
         let (connection, watch) = transaction.connection.statement()?;
         watch.over(PgTransactionManager::begin(connection, None)).await?;
@@ -33,8 +33,8 @@ impl PgTransaction {
         &mut self.connection
     }
 
-    /// Commits an outcome that is good and rolls every other back. The error of a failed rollback would hide the reason for it; the connection
-    /// is closed then, which rolls back as well.
+    /// Commits if `outcome` is `Ok` and `good`, and otherwise rolls back. If the rollback fails, the connection is closed, which also rolls
+    /// back, and the original error is returned.
     pub(in crate::pool) async fn settle<T>(
         self,
         outcome: Result<T, Error>,
@@ -64,7 +64,7 @@ impl PgTransaction {
     }
 }
 
-/// A connection whose `BEGIN`, `COMMIT` or `ROLLBACK` failed, or was not waited for, is not used again.
+/// Closes a connection after a failed or unanswered `BEGIN`, `COMMIT` or `ROLLBACK`.
 impl Drop for PgTransaction {
     fn drop(&mut self) {
         if self.is_open {

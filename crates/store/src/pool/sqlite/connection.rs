@@ -1,13 +1,13 @@
-//! Statements of SQLite, without a thread between a statement and its caller.
+//! Statements of SQLite, executed without a separate thread.
 //!
-//! A connection of sqlx's own driver is a thread, and every statement is a message to it and an answer, which costs several times the CPU of
-//! a short statement. So `rusqlite` runs every statement of SQLite: those of the writer on [`SqliteConnection`], in the task that polls them,
-//! and reads on the connections of [`SqliteReaders`](super::readers::SqliteReaders).
+//! In sqlx's SQLite driver a connection is a thread, and every statement is a message to it and back, which costs several times the CPU
+//! time of a short statement. Therefore `rusqlite` runs every statement of SQLite: writes on [`SqliteConnection`], in the task that polls
+//! them, and reads on the connections of [`SqliteReaders`](super::readers::SqliteReaders).
 //!
-//! - A statement of the writer runs to its end in one poll. A future that is dropped is never dropped in the middle of a statement, and its
-//!   transaction can be rolled back at once.
-//! - A long statement would block its worker thread of the runtime. A task that has run statements for longer than [`IN_PLACE_MAX`], or that
-//!   runs a statement that took longer the last time, calls `block_in_place`, which moves the other tasks to another thread.
+//! - A statement of the writer runs to its end in one poll, so a future is never dropped in the middle of a statement, and its transaction
+//!   can be rolled back at once.
+//! - A long statement would block its worker thread of the runtime. A task that has run statements for longer than [`IN_PLACE_MAX`], or
+//!   that runs a statement that took longer the last time, calls `block_in_place`, which moves the other tasks to another thread.
 //! - `COMMIT`, which waits for the disk, and a `BEGIN IMMEDIATE` that waits for another process run on the writer's thread.
 
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ use super::error::{SqliteError, driver_error};
 use crate::pool::argument::{Argument, bind_arguments};
 use crate::pool::row::{Columns, Decoder};
 
-/// Longest time for which a task runs statements before it moves the other tasks of its thread.
+/// Maximum time for which a task runs statements before it moves the other tasks of its thread.
 const IN_PLACE_MAX: Duration = Duration::from_millis(1);
 
 /// The connection that writes.
@@ -32,7 +32,7 @@ pub struct SqliteConnection {
     fault: Option<SqliteError>,
     /// Statements that took longer than [`IN_PLACE_MAX`] when they were last run.
     slow: HashSet<Box<str>>,
-    /// When the present user began to run statements.
+    /// Time at which the current user started to run statements.
     since: Instant,
 }
 
@@ -45,31 +45,31 @@ impl SqliteConnection {
         &mut self.connection
     }
 
-    /// Runs `work` on the connection itself, for statements that are prepared once and run for many rows.
+    /// Runs `work` directly on the connection, for statements that are prepared once and executed for many rows.
     pub fn visit<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         work(&self.connection).map_err(|error| self.failed(&error))
     }
 
-    /// Runs `work` that takes longer than a millisecond, with the other tasks of this thread moved to another one.
+    /// Runs `work` that takes longer than a millisecond; moves the other tasks of this thread to another one first.
     pub fn visit_long<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         aside(|| work(&self.connection)).map_err(|error| self.failed(&error))
     }
 
     /// Runs a statement without parameters or rows.
     pub(super) fn command(&mut self, sql: &str) -> Result<(), SqliteError> {
-        let done = self.connection.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
-        match done {
+        let result = self.connection.prepare_cached(sql).and_then(|mut statement| statement.raw_execute());
+        match result {
             Ok(_) | Err(rusqlite::Error::ExecuteReturnedResults) => Ok(()),
             Err(error) => Err(SqliteError::from(&error)),
         }
     }
 
-    /// A new user of the connection begins.
+    /// Starts a new use of the connection.
     pub(super) fn begin_use(&mut self) {
         self.since = Instant::now();
     }
 
-    /// The first error of the file or of the memory. A connection that has one must be closed.
+    /// The first error of the file or of the memory. A connection with such an error must be closed.
     pub(super) fn fault(&self) -> Option<SqliteError> {
         self.fault.clone()
     }
@@ -91,8 +91,8 @@ impl SqliteConnection {
         driver_error(error)
     }
 
-    /// A statement that was slow once, because its thread was interrupted or its pages were not in memory, does not stay slow: each
-    /// run that moves other tasks costs two switches of threads.
+    /// A statement that was slow once, for example because its pages were not in memory, does not remain marked as slow: each run that
+    /// moves other tasks costs two thread switches.
     fn note(&mut self, sql: &str, was_slow: bool, took: Duration) {
         match (was_slow, took > IN_PLACE_MAX) {
             (false, true) => drop(self.slow.insert(sql.into())),
@@ -101,7 +101,7 @@ impl SqliteConnection {
         }
     }
 
-    /// Runs a statement like [`run`], and returns the number of rows that it changed.
+    /// Runs a statement like [`run`], and returns the number of changed rows.
     pub(in crate::pool) fn run(
         &mut self,
         sql: &str,
@@ -118,20 +118,20 @@ impl SqliteConnection {
         changed
     }
 
-    /// Runs statements without parameters, one after the other, and returns the number of rows that they changed.
+    /// Runs statements without parameters one after the other, and returns the number of changed rows.
     pub(in crate::pool) fn run_script(&mut self, sql: &str) -> Result<u64, Error> {
         self.timed(Instant::now(), false, |connection| {
-            let before = connection.total_changes();
+            let start = connection.total_changes();
             let mut statements = rusqlite::Batch::new(connection, sql);
             while let Some(mut statement) = statements.next()? {
                 let mut rows = statement.raw_query();
                 while rows.next()?.is_some() {}
             }
-            Ok(connection.total_changes().saturating_sub(before))
+            Ok(connection.total_changes().saturating_sub(start))
         })
     }
 
-    /// Runs `work`, with the other tasks of this thread moved to another one if it takes long.
+    /// Runs `work`, and moves the other tasks of this thread to another one if it takes long.
     fn timed<T>(
         &mut self,
         begun: Instant,
@@ -149,7 +149,7 @@ impl fmt::Debug for SqliteConnection {
     }
 }
 
-/// Runs a statement, up to `rows_max` rows of it, or to its end if it has fewer.
+/// Runs a statement until `rows_max` rows or its end.
 pub(super) fn run(
     connection: &Connection,
     sql: &str,

@@ -10,7 +10,7 @@ use sqlx::error::{DatabaseError, ErrorKind};
 
 use super::place::REFUSED;
 
-/// The error of a statement. Arguments that do not fit the statement are no error of the database.
+/// The error of a statement. Arguments that do not match the statement are not a database error.
 pub(super) fn driver_error(error: &rusqlite::Error) -> sqlx::Error {
     match error.sqlite_error() {
         None => sqlx::Error::InvalidArgument(error.to_string()),
@@ -32,8 +32,7 @@ impl SqliteError {
         Self { code: ffi::SQLITE_ABORT_ROLLBACK, message: "the transaction was rolled back by the database".into() }
     }
 
-    /// The error for the other members of a group. The error of one member, such as a violated constraint, is none of theirs: they may
-    /// try again.
+    /// The error for the other members of a group: retryable if one member caused it, for example by a violated constraint.
     pub(in crate::pool) fn for_other_members(&self) -> Self {
         if self.is_file_error() || self.is_busy() {
             return self.clone();
@@ -42,7 +41,7 @@ impl SqliteError {
         Self { code: ffi::SQLITE_ABORT_ROLLBACK, message: message.into() }
     }
 
-    /// Whether it is an error of the file, the disk or the memory, after which the connection must be closed.
+    /// Whether the file, the disk or the memory failed, so that the connection must be closed.
     pub(in crate::pool) fn is_file_error(&self) -> bool {
         matches!(
             self.primary(),

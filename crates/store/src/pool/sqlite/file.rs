@@ -11,13 +11,13 @@ use super::place::FilePlace;
 use crate::pool::DatabaseSettings;
 use crate::pool::settings::STATEMENTS_MAX;
 
-/// The log beside the file shrinks back to this after a burst.
+/// Size in bytes to which the write-ahead log is truncated after it has grown larger.
 const LOG_BYTES_MAX: &str = "67108864";
 
 /// Page cache per connection, in KiB.
 const CACHE_KIB: i64 = 16 * 1024;
 
-/// An SQLite file, and how connections to it are opened. Clones name the same file.
+/// An SQLite file, with the settings of its connections. Clones refer to the same file.
 #[derive(Debug, Clone)]
 pub struct SqliteFile {
     path: Arc<Path>,
@@ -25,7 +25,7 @@ pub struct SqliteFile {
     wal_bytes: u64,
     page_bytes: u32,
     overwrites_deleted: bool,
-    /// Absent for a copy that no process writes to, such as a backup.
+    /// `None` for a copy that no process writes to, such as a backup.
     place: Option<FilePlace>,
 }
 
@@ -46,17 +46,17 @@ impl SqliteFile {
         &self.path
     }
 
-    /// Why commits are refused: the file is not at its path any more.
+    /// Why commits are rejected: the file is not at its path any more.
     pub(in crate::pool) fn fault(&self) -> Option<String> {
         self.place.as_ref().and_then(FilePlace::fault)
     }
 
-    /// Bytes of the write-ahead log.
+    /// Size of the write-ahead log in bytes.
     pub(in crate::pool) fn log_bytes(&self) -> Option<u64> {
         self.place.as_ref().map(FilePlace::log_bytes)
     }
 
-    /// A connection that may write; commits are durable when they return (`synchronous=FULL`).
+    /// Opens a writing connection; commits are durable when they return (`synchronous=FULL`).
     pub fn writer(&self) -> rusqlite::Result<Connection> {
         let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         if let Some(place) = &self.place {
@@ -69,14 +69,14 @@ impl SqliteFile {
         Ok(connection)
     }
 
-    /// The connection of the pool's writer. It sets the file to WAL mode. A lock of another process is an error at once: the writer's
-    /// thread waits for it. A copy cannot be written.
+    /// Opens the connection of the pool's writer and sets WAL mode. It does not wait for locks of other processes: the writer's thread
+    /// does. A copy cannot be written.
     pub(in crate::pool) fn own_writer(&self) -> rusqlite::Result<Connection> {
         if self.place.is_none() {
             return self.reader();
         }
         let connection = self.writer()?;
-        // Of no effect on a file that has pages already.
+        // Has no effect on a file with pages.
         connection.pragma_update(None, "page_size", self.page_bytes)?;
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
         connection.busy_timeout(Duration::ZERO)?;
@@ -87,12 +87,12 @@ impl SqliteFile {
         self.busy_timeout
     }
 
-    /// Bytes of the write-ahead log after which the pool's writer copies it into the file.
+    /// Size in bytes of the write-ahead log at which the pool's writer copies it into the file.
     pub(in crate::pool) fn wal_bytes(&self) -> u64 {
         self.wal_bytes
     }
 
-    /// A connection that cannot write.
+    /// Opens a read-only connection.
     pub fn reader(&self) -> rusqlite::Result<Connection> {
         let is_copy = self.place.is_none();
         let flags = if is_copy { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
@@ -101,8 +101,8 @@ impl SqliteFile {
         Ok(connection)
     }
 
-    /// Every connection is used by one thread at a time, so the library's own mutex is left out. The file exists already: a missing
-    /// one is an error instead of an empty database.
+    /// Opens without the library's mutex, because every connection is used by one thread at a time. The file must exist, so that a missing
+    /// file is an error instead of an empty database.
     fn open(&self, flags: OpenFlags) -> rusqlite::Result<Connection> {
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = if let Some(place) = &self.place {
@@ -111,8 +111,8 @@ impl SqliteFile {
         } else {
             Connection::open_with_flags(immutable_uri(&self.path), flags | OpenFlags::SQLITE_OPEN_URI)?
         };
-        // One plan for all values. Otherwise SQLite prepares a statement again whenever a value is bound that the plan may depend on, such
-        // as that of `LIMIT`: half of the time of a short read.
+        // Uses one plan for all values. Otherwise SQLite prepares a statement again whenever a bound value may affect the plan, such as
+        // the value of `LIMIT`; this takes half of the time of a short read.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.busy_timeout(self.busy_timeout)?;
         connection.pragma_update(None, "cache_size", -CACHE_KIB)?;

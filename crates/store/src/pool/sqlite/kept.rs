@@ -1,11 +1,10 @@
-//! Rows of probes, kept until the next commit of any process.
+//! Cache of probes' rows, valid until the next commit of any process.
 //!
-//! A connection learns with `PRAGMA data_version` whether another connection has committed since it last looked: one step that opens a
-//! snapshot and reads no page of the file. While nothing was committed, a statement with the same arguments has the same rows, so
-//! they are returned from memory; after a commit all rows are dropped. What one request revokes, the next one sees revoked.
+//! `PRAGMA data_version` shows whether another connection has committed since the last check; it opens a snapshot and reads no page of
+//! the file. Until a commit, a statement with the same arguments returns the same rows, so they are returned from memory; after a
+//! commit all rows are dropped. A revocation is therefore visible to the next request.
 //!
-//! Where nearly every probe follows a commit, keeping rows only costs: after a generation of rows that was hardly used, the next probes
-//! are run without it.
+//! If nearly every probe follows a commit, the cache only adds cost: after a hit rate below 50 %, the next probes run without it.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -14,23 +13,23 @@ use rusqlite::Connection;
 
 use crate::pool::argument::Argument;
 
-/// Rows kept by one connection. When there are more, all are dropped.
+/// Maximum number of entries of one connection. If it is exceeded, all are dropped.
 const ROWS_KEPT_MAX: usize = 8192;
 
-/// Longest pause after a generation that was hardly used, in probes.
+/// Maximum number of probes that run without the cache after a generation with a low hit rate.
 const PAUSE_MAX: u32 = 4096;
 
-/// The rows of one connection.
+/// The cached rows of one connection.
 #[derive(Default)]
 pub(in crate::pool) struct Kept {
-    /// `PRAGMA data_version` when the rows were read, or before.
+    /// `PRAGMA data_version` when the rows were read, or earlier.
     version: Option<i64>,
     rows: HashMap<Vec<u8>, Box<dyn Any + Send>>,
-    /// Rows that were returned from memory since the last commit.
+    /// Number of cache hits since the last commit.
     hits: usize,
-    /// How many probes to run without looking here.
+    /// Number of further probes to run without the cache.
     pause: u32,
-    /// The next pause.
+    /// Length of the next pause, in probes.
     next_pause: u32,
 }
 
@@ -52,7 +51,7 @@ impl Kept {
             self.version = Some(version);
         }
         let mut key = Vec::with_capacity(64);
-        // A statement is a constant of the program, so its address names it. Two statements at one address have the same text.
+        // Statements are constants of the program, so the address identifies the text.
         key.extend_from_slice(&sql.as_ptr().addr().to_ne_bytes());
         for argument in arguments {
             argument.encode_key(&mut key);
@@ -60,14 +59,14 @@ impl Kept {
         Ok(Some(key))
     }
 
-    /// The rows that were kept under this key.
+    /// The cached rows of this key.
     pub(in crate::pool) fn get<T: Any + Clone>(&mut self, key: &[u8]) -> Option<T> {
         let rows = self.rows.get(key)?.downcast_ref::<T>()?.clone();
         self.hits += 1;
         Some(rows)
     }
 
-    /// Keeps rows that were read after the key was made.
+    /// Caches rows that were read after the key was made.
     pub(in crate::pool) fn keep<T: Any + Clone + Send>(&mut self, key: Vec<u8>, rows: &T) {
         if self.rows.len() >= ROWS_KEPT_MAX {
             self.renew();
@@ -113,14 +112,14 @@ mod tests {
             Self { reader, other, kept: Kept::default(), _folder: folder }
         }
 
-        /// Returns the fact that is kept; if none is, keeps `fact`.
+        /// Returns the cached fact; if there is none, caches `fact`.
         fn ask(&mut self, id: i64, fact: i64) -> Option<i64> {
             let key = self.kept.key(&self.reader, SQL, &[Argument::Integer(id)]).unwrap()?;
-            let found = self.kept.get(&key);
-            if found.is_none() {
+            let row = self.kept.get(&key);
+            if row.is_none() {
                 self.kept.keep(key, &fact);
             }
-            found
+            row
         }
 
         fn commit(&self) {
@@ -136,7 +135,7 @@ mod tests {
         assert_eq!((world.ask(2, 20), world.ask(2, 21)), (None, Some(20)));
         world.commit();
         assert_eq!((world.ask(1, 13), world.ask(1, 14)), (None, Some(13)));
-        // A read of the connection itself sees the commit before the next look does.
+        // A read on the connection itself sees the commit before the next check does.
         world.commit();
         let count = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
         assert_eq!(world.reader.query_row("SELECT COUNT(*) FROM facts", [], count).unwrap(), 2);
@@ -163,12 +162,12 @@ mod tests {
             looks += usize::from(world.kept.pause == 0);
         }
         assert!(looks < 50, "{looks}");
-        // Rows are kept again once they are used.
-        let mut found = 0;
+        // Rows are cached again after they are used.
+        let mut count = 0;
         for _ in 0..2 * PAUSE_MAX {
-            found += u32::from(world.ask(1, 1).is_some());
+            count += u32::from(world.ask(1, 1).is_some());
         }
-        assert!(found > PAUSE_MAX / 2, "{found}");
+        assert!(count > PAUSE_MAX / 2, "{count}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Whether the open files of an SQLite database are still those at its path.
+//! Checks whether the open files of an SQLite database are still the files at its path.
 //!
-//! SQLite writes to the files that it has opened. After their names were removed, moved, given to other files or covered by a mount, a commit
-//! succeeds there and is on no disk that the next start looks at. So device and number of the files are compared with those at the path: by
-//! every commit when the last comparison is older than [`COMPARED_FOR`], and before a further connection is opened.
+//! SQLite writes to the files that it has opened. If their names were removed, moved, reused or covered by a mount, a commit succeeds but
+//! is lost to the next start. Therefore the device and inode numbers of the open files are compared with the files at the path: by every
+//! commit if the last comparison is older than [`COMPARED_FOR`], and before a further connection is opened.
 
 use std::fs;
 use std::io;
@@ -13,23 +13,23 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ffi};
 
-/// Time for which a comparison holds.
+/// Time for which a comparison is valid.
 const COMPARED_FOR: Duration = Duration::from_secs(1);
 
-/// The reason of a refused commit.
+/// The reason of a rejected commit.
 pub(super) const REFUSED: &str = "the file of the database is not at its path any more; the log of the server names it";
 
-/// Device and number of a file.
+/// Device and inode number of a file.
 type Identity = (u64, u64);
 
-/// The files of a database that this process has opened first. Clones are the same.
+/// The files of a database that this process opened first. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct FilePlace(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     file: Opened,
-    /// The write-ahead log, which SQLite makes with the first transaction and keeps while a connection is open.
+    /// The write-ahead log, which SQLite creates with the first transaction and keeps while a connection is open.
     log: Opened,
     compared: Mutex<Option<Compared>>,
 }
@@ -37,7 +37,7 @@ struct Shared {
 #[derive(Debug)]
 struct Opened {
     path: PathBuf,
-    /// Absent until the file was there.
+    /// `None` until the file exists.
     identity: Mutex<Option<Identity>>,
 }
 
@@ -48,7 +48,7 @@ struct Compared {
 }
 
 impl FilePlace {
-    /// The file at this path, which is about to be opened.
+    /// Records the file at this path, before it is opened.
     pub(super) fn of(path: &Path) -> Self {
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
@@ -59,22 +59,22 @@ impl FilePlace {
             compared: Mutex::default(),
         }));
         let file = &place.0.file;
-        // A path that cannot be read is an error of opening it.
+        // If the path cannot be read, opening it fails with an error.
         *file.identity() = identity(&file.path).ok();
         place
     }
 
-    /// Bytes of the write-ahead log; 0 if there is none.
+    /// Size of the write-ahead log in bytes; 0 if there is none.
     pub(super) fn log_bytes(&self) -> u64 {
         fs::metadata(&self.0.log.path).map_or(0, |about| about.len())
     }
 
-    /// Why commits are refused; `None` while the files are in their place.
+    /// Why commits are rejected; `None` while the files are in their place.
     pub(super) fn fault(&self) -> Option<String> {
         let fault = self.0.file.fault().or_else(|| self.0.log.fault());
         let mut compared = self.0.compared();
-        let before = compared.replace(Compared { at: Instant::now(), fault: fault.clone() });
-        let was_fault = before.is_some_and(|before| before.fault.is_some());
+        let previous = compared.replace(Compared { at: Instant::now(), fault: fault.clone() });
+        let was_fault = previous.is_some_and(|previous| previous.fault.is_some());
         let file = self.0.file.path.display();
         match &fault {
             Some(fault) if !was_fault => tracing::error!(%file, "{fault}"),
@@ -84,7 +84,7 @@ impl FilePlace {
         fault
     }
 
-    /// The same, for a commit.
+    /// The same for a commit, which uses a recent comparison.
     fn recent_fault(&self) -> Option<String> {
         let recent = self.0.compared().clone().filter(|compared| compared.at.elapsed() < COMPARED_FOR);
         match recent {
@@ -93,7 +93,7 @@ impl FilePlace {
         }
     }
 
-    /// Refuses to open another connection, which would lead to other files.
+    /// Fails instead of opening another connection, which would open different files.
     pub(super) fn check(&self) -> rusqlite::Result<()> {
         self.fault().map_or(Ok(()), |fault| Err(moved(fault)))
     }
@@ -145,7 +145,7 @@ fn moved(message: String) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_READONLY_DBMOVED), Some(message))
 }
 
-/// The error of a commit that `FilePlace::guard` refused, as the error of the file that it is. Other errors are unchanged.
+/// Converts the error of a commit that `FilePlace::guard` rejected into an error of the file. Other errors are unchanged.
 pub fn refused_commit(error: rusqlite::Error) -> rusqlite::Error {
     let code = error.sqlite_error().map(|failure| failure.extended_code);
     let is_refused = code == Some(ffi::SQLITE_CONSTRAINT_COMMITHOOK);

@@ -1,11 +1,13 @@
 //! The connections that read an SQLite file.
 //!
-//! - A probe reads a few rows through indexes. It runs on the calling thread, on a connection borrowed for a few microseconds, because passing
-//!   a statement to another thread and back costs ten times the CPU of an index lookup. A connection for probes waits for no lock.
-//! - Every other read runs on a thread of the runtime for blocking work and waits for a lock for `busy_timeout`. Dropping its future interrupts
-//!   it. At most `readers_max` such reads run at once; the others wait for `acquire_timeout`.
+//! - A probe reads a few rows through indexes. It runs on the calling thread, on a connection borrowed for a few microseconds, because
+//!   passing a statement to another thread and back costs ten times the CPU time of an index lookup. A connection for probes does not wait
+//!   for locks.
+//! - Every other read runs on a blocking thread of the runtime and waits for a lock for `busy_timeout`. Dropping its future interrupts it.
+//!   At most `readers_max` such reads run at the same time; the others wait for `acquire_timeout`.
 //!
-//! Both kinds have connections of their own, so that a long read delays no probe. They are opened on first use, and closed after an error.
+//! The two kinds use separate connections, so that a long read does not delay probes. They are opened on first use and closed after an
+//! error.
 
 use std::cell::Cell;
 use std::fmt;
@@ -29,23 +31,23 @@ use crate::pool::row::Decoder;
 /// Steps of SQLite's virtual machine after which a read checks whether its future was dropped: about 100 µs.
 const STEPS_BETWEEN_CHECKS: i32 = 10_000;
 
-/// Connections that cannot write. Clones share them.
+/// Read-only connections. Clones share them.
 #[derive(Clone)]
 pub struct SqliteReaders(Arc<Shared>);
 
 struct Shared {
     file: SqliteFile,
-    /// Longest wait for a connection.
+    /// Timeout of waiting for a connection.
     wait_max: Duration,
     readers_max: u32,
     /// Connections of probes.
     probes: Box<[Mutex<Option<Reader>>]>,
-    /// The last probe failed. Only the first failure of a row of failures is logged.
+    /// Whether the last probe failed. Only the first of consecutive failures is logged.
     is_failing: AtomicBool,
     is_closed: AtomicBool,
-    /// The right to run a read that is no probe.
+    /// Permits for reads that are not probes.
     permits: Arc<Semaphore>,
-    /// Connections of these reads that are not in use.
+    /// Idle connections of these reads.
     idle: Mutex<Vec<Connection>>,
 }
 
@@ -74,7 +76,7 @@ impl From<rusqlite::Error> for NotInPlace {
 }
 
 thread_local! {
-    /// The connection that the last probe of this thread used. It is usually free, and its caches are warm.
+    /// Index of the connection of this thread's last probe. It is usually free, and its caches are warm.
     static LAST: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -93,7 +95,7 @@ impl SqliteReaders {
         }))
     }
 
-    /// Runs a statement and returns its decoded rows, `rows_max` at most.
+    /// Runs a statement and returns at most `rows_max` decoded rows.
     pub(in crate::pool) async fn run(
         &self,
         sql: SqlStr,
@@ -108,7 +110,7 @@ impl SqliteReaders {
         self.visit(read).await
     }
 
-    /// Runs `work` on a connection, on a thread for blocking work. It is interrupted when this future is dropped.
+    /// Runs `work` with a connection on a blocking thread. Dropping this future interrupts it.
     pub async fn visit<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -128,11 +130,11 @@ impl SqliteReaders {
             drop(permit);
             read
         });
-        // A panic was reported where it occurred.
+        // The panic was reported where it occurred.
         read.await.map_err(|_| Error::WorkerCrashed)?.map_err(|error| driver_error(&error))
     }
 
-    /// Runs `work` on the calling thread. It has to be short.
+    /// Runs `work` on the calling thread. It must be short.
     pub(in crate::pool) fn in_place<T>(
         &self,
         work: impl FnOnce(&mut Reader) -> Result<T, NotInPlace>,
@@ -140,7 +142,7 @@ impl SqliteReaders {
         self.0.in_place(work)
     }
 
-    /// Closes all connections after the reads that are running. All later reads get an error.
+    /// Closes all connections after the running reads. All later reads fail.
     pub(in crate::pool) async fn close(&self) {
         self.0.is_closed.store(true, Ordering::SeqCst);
         for reader in &self.0.probes {
@@ -149,17 +151,17 @@ impl SqliteReaders {
         self.close_beside_probes().await;
     }
 
-    /// Closes the connections of reads that are no probes, for tests.
+    /// Closes the connections of reads that are not probes, for tests.
     #[doc(hidden)]
     pub async fn close_beside_probes(&self) {
-        // An error: they were closed before.
+        // An error means that they were closed before.
         let all: Result<SemaphorePermit<'_>, _> = self.0.permits.acquire_many(self.0.readers_max).await;
         self.0.permits.close();
         self.0.idle().clear();
         drop(all);
     }
 
-    /// How many connections are open, and how many of these are not in use. Those of probes are always free again.
+    /// Number of open connections, and of the idle ones among these. Connections of probes always count as idle.
     pub(in crate::pool) fn counts(&self) -> (u64, u64) {
         let idle = self.0.idle().len() as u64;
         let in_use = u64::from(self.0.readers_max).saturating_sub(self.0.permits.available_permits() as u64);
@@ -216,7 +218,7 @@ impl Shared {
         self.probes[last].lock().unwrap_or_else(|poisoned| self.reopened(last, poisoned.into_inner()))
     }
 
-    /// Closes a connection whose last user panicked.
+    /// Closes a connection if its last user panicked.
     fn reopened<'s>(
         &'s self,
         place: usize,
@@ -262,7 +264,7 @@ impl Shared {
             reader
         } else {
             let connection = self.file.reader()?;
-            // A thread of the runtime must not wait for a lock.
+            // A runtime thread must not wait for a lock.
             connection.busy_timeout(Duration::ZERO)?;
             slot.insert(Reader { connection, kept: Kept::default() })
         })
@@ -332,7 +334,7 @@ mod tests {
         let held = tokio::spawn(async move {
             let hold = move |_: &Connection| {
                 begins.notify_one();
-                // An error: the test has failed.
+                // An error means that the test has failed.
                 let _ = released.recv();
                 Ok(())
             };
@@ -358,8 +360,8 @@ mod tests {
         for sql in ["BEGIN", "SELECT fact FROM nowhere"] {
             assert_eq!(one(&readers).await.unwrap(), 1);
             assert_eq!(readers.counts(), (1, 1));
-            let done = readers.visit(move |connection| connection.execute_batch(sql)).await;
-            assert_eq!(done.is_ok(), sql == "BEGIN");
+            let result = readers.visit(move |connection| connection.execute_batch(sql)).await;
+            assert_eq!(result.is_ok(), sql == "BEGIN");
             assert_eq!(readers.counts(), (0, 0), "{sql}");
         }
     }

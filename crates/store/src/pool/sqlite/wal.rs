@@ -1,8 +1,8 @@
 //! Checkpoints: copies of the write-ahead log into the file, between two groups or on another thread.
 //!
-//! SQLite's own limit (`wal_autocheckpoint`) copies within a `COMMIT`, for which the members of its group wait. The hook of
-//! [`WalGrowth::watch`] replaces that limit and only notes the length of the log. Once the log exceeds its limit, the thread that owns the
-//! connection answers the group, and then copies or has a [`WalCopier`] copy.
+//! SQLite's automatic checkpoint (`wal_autocheckpoint`) copies within a `COMMIT`, which delays the members of its group. The hook of
+//! [`WalGrowth::watch`] replaces it and only records the length of the log. If the log exceeds its limit, the thread that owns the
+//! connection first answers the group, and then copies the log or starts a copy by a [`WalCopier`].
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use rusqlite::Connection;
 
 use super::file::SqliteFile;
 
-/// Bytes of the header that each page has in the log (<https://www.sqlite.org/fileformat2.html#the_write_ahead_log>).
+/// Size in bytes of the header of each page in the log (<https://www.sqlite.org/fileformat2.html#the_write_ahead_log>).
 const FRAME_HEADER_BYTES: u64 = 24;
 
 thread_local! {
-    /// Pages in the log after the last commit of this thread. SQLite passes them to a function without any state.
+    /// Number of pages in the log after the last commit of this thread. Thread-local, because SQLite passes it to a function without state.
     static PAGES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How far the log has grown since it was copied. It outlives a connection, so that a copy that fails is not tried after every group.
+/// Growth of the log since it was copied. It outlives a connection, so that a failed copy is not retried after every group.
 #[derive(Debug, Default)]
 pub struct WalGrowth {
     pages: u64,
-    /// Pages in it when it was last copied.
+    /// Number of pages at the last copy.
     copied: u64,
     page_bytes: u64,
 }
 
 impl WalGrowth {
-    /// Watches the commits of a new connection, which copy nothing from now on.
+    /// Watches the commits of a new connection, and disables its automatic checkpoints.
     pub fn watch(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         self.page_bytes = connection.pragma_query_value(None, "page_size", |row| row.get::<_, u32>(0))?.into();
         connection.wal_hook(Some(|_, pages| {
@@ -43,11 +43,11 @@ impl WalGrowth {
         Ok(())
     }
 
-    /// Takes over the length that the last commit of this thread noted.
+    /// Reads the length that the last commit of this thread recorded.
     pub fn committed(&mut self) {
         self.pages = PAGES.get();
         if self.pages < self.copied {
-            // The log is written from its beginning again.
+            // The log was overwritten from its start.
             self.copied = 0;
         }
     }
@@ -66,12 +66,12 @@ impl WalGrowth {
         pages.saturating_mul(self.page_bytes + FRAME_HEADER_BYTES)
     }
 
-    /// Notes that another connection copies the log up to its present end.
+    /// Records that another connection copies the log up to its current end.
     pub fn mark(&mut self) {
         self.copied = self.pages;
     }
 
-    /// Copies as much of the log as no reader needs in its place, without waiting for anyone.
+    /// Copies as much of the log as possible, without waiting for readers.
     pub fn copy(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         self.mark();
         checkpoint(connection)
@@ -82,19 +82,19 @@ fn checkpoint(connection: &Connection) -> rusqlite::Result<()> {
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
 }
 
-/// Copies the write-ahead log of a file on a thread and a connection of its own, while the owner of another connection appends to it.
+/// Copies the write-ahead log of a file on a separate thread and connection, while another connection appends to it.
 ///
-/// SQLite overwrites the log from its beginning only after all of it was copied. While the owner appends without pause, the frames that it
-/// appended during the last copy are missing, so the owner copies these few itself.
+/// SQLite overwrites the log from its start only after all of it was copied. If the owner of the other connection appends continuously,
+/// the last frames are missing from each copy, so the owner copies these few frames itself.
 pub struct WalCopier {
-    /// `None` once it is dropped.
+    /// `None` after it is dropped.
     ask: Option<Sender<()>>,
     is_busy: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl WalCopier {
-    /// Starts the thread, which opens its connection with the first copy.
+    /// Starts the thread, which opens its connection for the first copy.
     pub fn start(file: SqliteFile) -> io::Result<Self> {
         let (ask, asked) = mpsc::channel();
         let is_busy = Arc::<AtomicBool>::default();
@@ -114,12 +114,12 @@ impl WalCopier {
         Ok(Self { ask: Some(ask), is_busy, thread: Some(thread) })
     }
 
-    /// Whether a copy is under way.
+    /// Whether a copy is in progress.
     pub fn is_busy(&self) -> bool {
         self.is_busy.load(Ordering::Acquire)
     }
 
-    /// Begins a copy.
+    /// Starts a copy.
     pub fn begin(&self) {
         self.is_busy.store(true, Ordering::Release);
         if self.ask.as_ref().is_none_or(|ask| ask.send(()).is_err()) {
@@ -142,12 +142,12 @@ impl fmt::Debug for WalCopier {
     }
 }
 
-/// Waits for the copy that is under way, so that the connection is closed afterwards.
+/// Waits for the copy in progress, so that the connection is closed afterwards.
 impl Drop for WalCopier {
     fn drop(&mut self) {
         self.ask = None;
         if let Some(thread) = self.thread.take() {
-            // A panic was reported where it occurred.
+            // The panic was reported where it occurred.
             drop(thread.join());
         }
     }

@@ -1,22 +1,22 @@
-//! The one connection of this process that writes to an SQLite file.
+//! The only connection of this process that writes to an SQLite file.
 //!
-//! SQLite allows one writer at a time, and a commit waits for the disk. Bodies of transactions therefore take turns in the order in which
-//! they arrive, and those that wait share a commit:
+//! SQLite allows one writer at a time, and a commit waits for the disk. Therefore bodies of transactions take turns in the order of
+//! arrival, and waiting bodies share a commit:
 //!
-//! 1. The first member of a group begins a transaction (`BEGIN IMMEDIATE`) and runs its body in it.
-//! 2. The next body joins the same transaction and runs in a savepoint. A body that fails or is refused is rolled back to its savepoint; the
-//!    other members are not affected. A single statement needs no savepoint: SQLite undoes a statement that fails.
+//! 1. The first member of a group starts a transaction (`BEGIN IMMEDIATE`) and runs its body in it.
+//! 2. The next body joins the same transaction and runs in a savepoint. A body that fails or is refused is rolled back to its savepoint;
+//!    other members are not affected. A single statement needs no savepoint: SQLite undoes a failed statement.
 //! 3. When no body waits, or the group is full, or has been open for some milliseconds, the writer's thread commits the transaction. Then
-//!    every member gets its outcome, including a member that was refused: it may have read uncommitted rows of another member. If the
-//!    commit fails, every member gets the error.
+//!    every member gets its result, including refused members, which may have read uncommitted rows of another member. If the commit fails,
+//!    every member gets the error.
 //!
-//! Between two groups the thread copies the write-ahead log into the file, when that has grown enough (`wal.rs`).
+//! Between two groups the thread copies the write-ahead log into the file, if it has grown enough (`wal.rs`).
 //!
-//! A body without company runs without a savepoint: `BEGIN IMMEDIATE`, its statements, `COMMIT`.
+//! A body that is the only member runs without a savepoint: `BEGIN IMMEDIATE`, its statements, `COMMIT`.
 //!
-//! **If something fails:** a connection whose `BEGIN`, `COMMIT`, `ROLLBACK`, `SAVEPOINT` or `RELEASE` failed, or that reported an error of
-//! the file, is closed, also when its body is dropped; the members of its group get that error, and the next body opens a new connection. A body whose future is dropped is
-//! rolled back at once.
+//! **If an operation fails:** a connection is closed if its `BEGIN`, `COMMIT`, `ROLLBACK`, `SAVEPOINT` or `RELEASE` failed, or if it
+//! reported an error of the file, even if its body was dropped. The members of its group get that error, and the next body opens a new
+//! connection. If the future of a body is dropped, the body is rolled back at once.
 
 #[cfg(test)]
 mod tests;
@@ -38,15 +38,15 @@ use super::file::SqliteFile;
 use super::wal::WalGrowth;
 use crate::error::is_unavailable;
 
-/// When a group takes no more members.
+/// Limits of a group.
 #[derive(Debug, Clone, Copy)]
 struct GroupLimits {
     members_max: usize,
-    /// Since its first member ended.
+    /// Maximum time since its first member ended.
     open_max: Duration,
 }
 
-/// Bounds the latency that a member adds to those before it.
+/// Limits the latency that a member adds to earlier members.
 const GROUP_LIMITS: GroupLimits = GroupLimits { members_max: 256, open_max: Duration::from_millis(5) };
 
 /// The writer of an SQLite file. Clones share it.
@@ -55,7 +55,7 @@ pub struct Writer(Arc<Shared>);
 
 struct Shared {
     file: SqliteFile,
-    /// Longest wait for a turn.
+    /// Timeout of waiting for a turn.
     wait_max: Duration,
     limits: GroupLimits,
     queue: Mutex<Queue>,
@@ -67,8 +67,8 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    /// Absent while a body or the thread uses it.
-    desk: Option<WriterConnection>,
+    /// `None` while a body or the thread uses it.
+    writer: Option<WriterConnection>,
     waiting: VecDeque<oneshot::Sender<WriteGuard>>,
     is_closed: bool,
 }
@@ -78,7 +78,7 @@ struct Queue {
 struct WriterConnection {
     /// `None`: not opened yet, or closed after a failure.
     connection: Option<SqliteConnection>,
-    /// The transaction that is open.
+    /// The open transaction.
     group: Option<Group>,
     wal: WalGrowth,
 }
@@ -92,26 +92,26 @@ struct Group {
 /// Counts since the file was opened, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriterCounts {
-    /// Transactions that were committed.
+    /// Number of committed transactions.
     pub commits: u64,
-    /// Bodies that were committed in them.
+    /// Number of committed bodies.
     pub members: u64,
-    /// Connections that were opened: more than one means that one failed.
+    /// Number of opened connections: more than one means that a connection failed.
     pub opened: u64,
-    /// Bodies that wait for their turn at this moment.
+    /// Number of bodies that wait for their turn.
     pub waiting: usize,
 }
 
-/// How much a body writes.
+/// The unit that is undone if a body fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Undo {
-    /// Several statements, committed together or not at all.
+    /// Several statements, all or none.
     Whole,
     /// One statement, which SQLite undoes if it fails.
     Statement,
 }
 
-/// The part of a transaction that a turn has begun and not settled.
+/// The open part of a transaction that belongs to a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Begun {
     Nothing,
@@ -134,7 +134,7 @@ impl Writer {
             file,
             wait_max,
             limits,
-            queue: Mutex::new(Queue { desk: Some(WriterConnection::default()), ..Queue::default() }),
+            queue: Mutex::new(Queue { writer: Some(WriterConnection::default()), ..Queue::default() }),
             thread: WriterThread::start()?,
             commits: AtomicU64::new(0),
             members: AtomicU64::new(0),
@@ -151,10 +151,10 @@ impl Writer {
     /// Waits for a turn outside of any transaction, on an open connection.
     pub(in crate::pool) async fn alone(&self) -> Result<WriteGuard, Error> {
         let mut turn = self.turn().await?;
-        if turn.desk.group.is_some() || turn.desk.connection.is_none() {
+        if turn.writer.group.is_some() || turn.writer.connection.is_none() {
             turn = turn
                 .on_thread(|mut turn| {
-                    turn.shared.commit(&mut turn.desk);
+                    turn.shared.commit(&mut turn.writer);
                     turn.open().map(|()| turn)
                 })
                 .await?;
@@ -162,7 +162,7 @@ impl Writer {
         Ok(turn)
     }
 
-    /// Runs `last` on the connection and closes it, after the body that is running. Those that wait, and all later ones, get an error.
+    /// Runs `last` on the connection after the running body, and closes the connection. Waiting and later bodies get an error.
     pub(in crate::pool) async fn close(&self, last: &'static str) {
         self.0.queue().is_closed = true;
         let turn = match self.queue_up() {
@@ -174,10 +174,10 @@ impl Writer {
         };
         let closed = turn
             .on_thread(move |mut turn| {
-                turn.shared.commit(&mut turn.desk);
-                if let Some(mut connection) = turn.desk.connection.take() {
-                    let done = connection.raw().execute_batch(last);
-                    if let Err(error) = done {
+                turn.shared.commit(&mut turn.writer);
+                if let Some(mut connection) = turn.writer.connection.take() {
+                    let result = connection.raw().execute_batch(last);
+                    if let Err(error) = result {
                         tracing::debug!(
                             error = domain::reasons(&error),
                             "the statistics of the database could not be updated"
@@ -202,7 +202,7 @@ impl Writer {
 
     /// Whether no transaction is open.
     pub(in crate::pool) fn is_idle(&self) -> bool {
-        self.0.queue().desk.is_some()
+        self.0.queue().writer.is_some()
     }
 
     async fn turn(&self) -> Result<WriteGuard, Error> {
@@ -219,11 +219,11 @@ impl Writer {
         if self.is_closed() { Err(Error::PoolClosed) } else { Ok(turn) }
     }
 
-    /// A turn, or a place at the end of the queue.
+    /// Returns a turn, or a place at the end of the queue.
     fn queue_up(&self) -> Result<WriteGuard, oneshot::Receiver<WriteGuard>> {
         let mut queue = self.0.queue();
-        if let Some(desk) = queue.desk.take() {
-            return Ok(WriteGuard::new(Arc::clone(&self.0), desk));
+        if let Some(writer) = queue.writer.take() {
+            return Ok(WriteGuard::new(Arc::clone(&self.0), writer));
         }
         let (sender, waiting) = oneshot::channel();
         queue.waiting.push_back(sender);
@@ -246,12 +246,12 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the desk to the next in the queue. If the queue is empty or the group is full, the transaction is committed first.
-    fn pass_on(self: &Arc<Self>, mut desk: WriterConnection) {
+    /// Passes the writer connection to the next in the queue. If the queue is empty or the group is full, commits first.
+    fn pass_on(self: &Arc<Self>, mut writer: WriterConnection) {
         loop {
             let next = {
                 let mut queue = self.queue();
-                let commits = match &desk.group {
+                let commits = match &writer.group {
                     None => false,
                     Some(group) => group.is_full(self.limits) || queue.waiting.is_empty(),
                 };
@@ -259,49 +259,49 @@ impl Shared {
                     break;
                 }
                 let Some(next) = queue.waiting.pop_front() else {
-                    queue.desk = Some(desk);
+                    queue.writer = Some(writer);
                     return;
                 };
                 next
             };
-            // Outside of the lock: the turn of a receiver that is gone comes back, or is dropped.
-            match next.send(WriteGuard::new(Arc::clone(self), desk)) {
+            // Outside the lock: if the receiver was dropped, the turn is returned or dropped.
+            match next.send(WriteGuard::new(Arc::clone(self), writer)) {
                 Ok(()) => return,
-                Err(mut turn) => desk = turn.take_desk(),
+                Err(mut turn) => writer = turn.take_writer(),
             }
         }
-        let mut turn = WriteGuard::new(Arc::clone(self), desk);
+        let mut turn = WriteGuard::new(Arc::clone(self), writer);
         self.thread.run(move || {
-            let mut answers = turn.shared.finish(&mut turn.desk);
-            if turn.desk.wal.has_grown_by(turn.shared.file.wal_bytes()) {
+            let mut answers = turn.shared.finish(&mut turn.writer);
+            if turn.writer.wal.has_grown_by(turn.shared.file.wal_bytes()) {
                 std::mem::take(&mut answers).give();
-                turn.desk.copy_wal();
+                turn.writer.copy_wal();
             }
-            // The next group begins before the members of this one get their outcomes.
+            // The next group starts before the members of this one get their results.
             drop(turn);
             answers.give();
         });
     }
 
-    /// Commits a group, if there is one, and answers its members.
-    fn commit(&self, desk: &mut WriterConnection) {
-        self.finish(desk).give();
+    /// Commits the open group, if any, and answers its members.
+    fn commit(&self, writer: &mut WriterConnection) {
+        self.finish(writer).give();
     }
 
-    /// Commits a group, if there is one.
-    fn finish(&self, desk: &mut WriterConnection) -> Answers {
-        let Some(group) = desk.group.take() else { return Answers::default() };
-        let committed = match &mut desk.connection {
+    /// Commits the open group, if any.
+    fn finish(&self, writer: &mut WriterConnection) -> Answers {
+        let Some(group) = writer.group.take() else { return Answers::default() };
+        let committed = match &mut writer.connection {
             Some(connection) => connection.command("COMMIT"),
             None => Err(SqliteError::rolled_back()),
         };
         match &committed {
             Ok(()) => {
-                desk.wal.committed();
+                writer.wal.committed();
                 self.commits.fetch_add(1, Ordering::Relaxed);
                 self.members.fetch_add(group.members.len() as u64, Ordering::Relaxed);
             }
-            Err(_) => desk.connection = None,
+            Err(_) => writer.connection = None,
         }
         Answers { members: group.members, outcome: Some(committed) }
     }
@@ -313,7 +313,7 @@ impl Group {
     }
 }
 
-/// The outcome of a group, for its members.
+/// The result of a group, for its members.
 #[derive(Default)]
 struct Answers {
     members: Vec<oneshot::Sender<Result<(), SqliteError>>>,
@@ -336,14 +336,14 @@ impl Answers {
 }
 
 impl WriterConnection {
-    /// Closes the connection, which rolls the transaction back. Returns the error for the members.
+    /// Closes the connection, which rolls back the transaction. Returns the error for the members.
     fn fail(&mut self, error: &SqliteError) -> Answers {
         self.connection = None;
         let members = self.group.take().map(|group| group.members).unwrap_or_default();
         Answers { members, outcome: Some(Err(error.clone())) }
     }
 
-    /// A failure is not the fault of any member: the log stays as it is, and the next group opens a new connection.
+    /// A failure is not returned to members: the log stays unchanged, and the next group opens a new connection.
     fn copy_wal(&mut self) {
         let Some(connection) = &mut self.connection else { return };
         if let Err(error) = self.wal.copy(connection.raw()) {
@@ -363,33 +363,33 @@ impl WriterConnection {
     }
 }
 
-/// The right to use the writer's connection, until it is settled or dropped. Dropping it rolls its body back.
+/// The right to use the writer's connection, until it is settled or dropped. Dropping it rolls back its body.
 pub struct WriteGuard {
     shared: Arc<Shared>,
-    desk: WriterConnection,
+    writer: WriterConnection,
     begun: Begun,
-    /// The desk belongs to another turn.
+    /// Whether the writer connection belongs to another turn.
     is_over: bool,
 }
 
 impl WriteGuard {
-    fn new(shared: Arc<Shared>, desk: WriterConnection) -> Self {
-        Self { shared, desk, begun: Begun::Nothing, is_over: false }
+    fn new(shared: Arc<Shared>, writer: WriterConnection) -> Self {
+        Self { shared, writer, begun: Begun::Nothing, is_over: false }
     }
 
     /// The connection, within the transaction.
     pub fn connection(&mut self) -> Result<&mut SqliteConnection, Error> {
-        self.desk.connection.as_mut().ok_or(Error::WorkerCrashed)
+        self.writer.connection.as_mut().ok_or(Error::WorkerCrashed)
     }
 
-    /// Commits an outcome that is good, together with the group, and rolls every other back. Returns the outcome after the commit.
+    /// Commits the body with its group if `outcome` is `Ok` and `good`, and otherwise rolls it back. Returns the result after the commit.
     pub async fn settle<T>(self, outcome: Result<T, Error>, good: impl FnOnce(&T) -> bool) -> Result<T, Error> {
         let keep = outcome.as_ref().is_ok_and(good);
         match self.end(keep) {
             Ended::Alone => outcome,
             Ended::InGroup(committed) => match committed.await {
                 Ok(Ok(())) => outcome,
-                // Also in place of an error of its own, which may come from rows of another member that are rolled back now.
+                // Replaces even a body's own error, which may depend on rows of another member that are rolled back now.
                 Ok(Err(error)) => Err(error.into()),
                 Err(_) => Err(Error::WorkerCrashed),
             },
@@ -403,64 +403,64 @@ impl WriteGuard {
 
     fn end(mut self, keep: bool) -> Ended {
         let begun = std::mem::replace(&mut self.begun, Begun::Nothing);
-        let broken = match &self.desk.connection {
+        let broken = match &self.writer.connection {
             Some(connection) => connection.broken(),
             None => Some(SqliteError::rolled_back()),
         };
         let ended = match (broken, begun) {
             (Some(error), _) => Err(error),
-            (None, Begun::Transaction) if !keep => match self.desk.command("ROLLBACK") {
-                // The transaction had no other member, so all that the body read was committed.
+            (None, Begun::Transaction) if !keep => match self.writer.command("ROLLBACK") {
+                // The transaction had no other member, so the body read only committed rows.
                 Ok(()) => return Ended::Alone,
                 Err(error) => Err(error),
             },
-            (None, Begun::Savepoint) if keep => self.desk.command(RELEASE),
-            (None, Begun::Savepoint) => self.desk.command(UNDO).and_then(|()| self.desk.command(RELEASE)),
+            (None, Begun::Savepoint) if keep => self.writer.command(RELEASE),
+            (None, Begun::Savepoint) => self.writer.command(UNDO).and_then(|()| self.writer.command(RELEASE)),
             (None, Begun::Transaction | Begun::Statement | Begun::Nothing) => Ok(()),
         };
         if let Err(error) = ended {
-            self.desk.fail(&error).give();
+            self.writer.fail(&error).give();
             return Ended::Failed(error);
         }
         let (member, committed) = oneshot::channel();
-        let group = self.desk.group.get_or_insert_with(|| Group { members: Vec::new(), opened: Instant::now() });
+        let group = self.writer.group.get_or_insert_with(|| Group { members: Vec::new(), opened: Instant::now() });
         group.members.push(member);
         Ended::InGroup(committed)
     }
 
-    /// Joins the transaction that is open, or begins one.
+    /// Joins the open transaction, or starts one.
     async fn enter(mut self, undo: Undo) -> Result<Self, Error> {
-        if self.desk.group.is_some() {
+        if self.writer.group.is_some() {
             match undo {
                 Undo::Statement => self.begun = Begun::Statement,
-                Undo::Whole => match self.desk.command(SAVEPOINT) {
+                Undo::Whole => match self.writer.command(SAVEPOINT) {
                     Ok(()) => self.begun = Begun::Savepoint,
                     Err(error) => {
-                        self.desk.fail(&error).give();
+                        self.writer.fail(&error).give();
                         return Err(error.into());
                     }
                 },
             }
         } else {
-            let begun = match &mut self.desk.connection {
+            let begun = match &mut self.writer.connection {
                 Some(connection) => connection.command(BEGIN),
                 // The writer's thread opens the file.
                 None => Err(SqliteError::rolled_back()),
             };
             match begun {
                 Ok(()) => self.begun = Begun::Transaction,
-                Err(error) if self.desk.connection.is_none() || error.is_busy() => {
+                Err(error) if self.writer.connection.is_none() || error.is_busy() => {
                     self = self
                         .on_thread(|mut turn| turn.open().and_then(|()| turn.wait_and_begin()).map(|()| turn))
                         .await?;
                 }
                 Err(error) => {
-                    self.desk.connection = None;
+                    self.writer.connection = None;
                     return Err(error.into());
                 }
             }
         }
-        if let Some(connection) = &mut self.desk.connection {
+        if let Some(connection) = &mut self.writer.connection {
             connection.begin_use();
         }
         Ok(self)
@@ -468,19 +468,19 @@ impl WriteGuard {
 
     /// Opens the connection if there is none.
     fn open(&mut self) -> Result<(), Error> {
-        if self.desk.connection.is_none() {
+        if self.writer.connection.is_none() {
             let opened = self.shared.file.own_writer();
-            let watched = opened.and_then(|connection| self.desk.wal.watch(&connection).map(|()| connection));
+            let watched = opened.and_then(|connection| self.writer.wal.watch(&connection).map(|()| connection));
             let connection = watched.map_err(|error| SqliteError::from(&error))?;
             self.shared.opened.fetch_add(1, Ordering::Relaxed);
-            self.desk.connection = Some(SqliteConnection::new(connection));
+            self.writer.connection = Some(SqliteConnection::new(connection));
         }
         Ok(())
     }
 
-    /// `BEGIN IMMEDIATE` that waits for another process.
+    /// Sends `BEGIN IMMEDIATE` and waits for other processes.
     fn wait_and_begin(&mut self) -> Result<(), Error> {
-        let begun = match &mut self.desk.connection {
+        let begun = match &mut self.writer.connection {
             None => Err(SqliteError::rolled_back()),
             Some(connection) => {
                 let waits = |connection: &mut SqliteConnection, longest: Duration| {
@@ -494,14 +494,14 @@ impl WriteGuard {
         match begun {
             Ok(()) => self.begun = Begun::Transaction,
             Err(error) => {
-                self.desk.connection = None;
+                self.writer.connection = None;
                 return Err(error.into());
             }
         }
         Ok(())
     }
 
-    /// Runs `work` on the writer's thread. If the caller is dropped meanwhile, the turn ends together with `work`.
+    /// Runs `work` on the writer's thread. If the caller is dropped, the turn ends together with `work`.
     async fn on_thread(self, work: impl FnOnce(Self) -> Result<Self, Error> + Send + 'static) -> Result<Self, Error> {
         let (sender, done) = oneshot::channel();
         let thread = Arc::clone(&self.shared);
@@ -511,22 +511,22 @@ impl WriteGuard {
         done.await.map_err(|_| Error::WorkerCrashed)?
     }
 
-    fn take_desk(&mut self) -> WriterConnection {
+    fn take_writer(&mut self) -> WriterConnection {
         self.is_over = true;
-        std::mem::take(&mut self.desk)
+        std::mem::take(&mut self.writer)
     }
 
-    /// Rolls back a body that was not settled. A connection that had an error of the file is closed.
+    /// Rolls back a body that was not settled. Closes the connection after an error of the file.
     fn undo(&mut self) {
-        let fault = self.desk.connection.as_ref().and_then(SqliteConnection::fault);
+        let fault = self.writer.connection.as_ref().and_then(SqliteConnection::fault);
         let undone = match (fault, std::mem::replace(&mut self.begun, Begun::Nothing)) {
             (Some(fault), _) => Err(fault),
             (None, Begun::Nothing | Begun::Statement) => return,
-            (None, Begun::Transaction) => self.desk.command("ROLLBACK"),
-            (None, Begun::Savepoint) => self.desk.command(UNDO).and_then(|()| self.desk.command(RELEASE)),
+            (None, Begun::Transaction) => self.writer.command("ROLLBACK"),
+            (None, Begun::Savepoint) => self.writer.command(UNDO).and_then(|()| self.writer.command(RELEASE)),
         };
         if let Err(error) = undone {
-            self.desk.fail(&error).give();
+            self.writer.fail(&error).give();
         }
     }
 }
@@ -538,9 +538,9 @@ const UNDO: &str = "ROLLBACK TO member";
 
 /// How a turn ended.
 enum Ended {
-    /// It was the only member, and is rolled back.
+    /// The turn was the only member, and is rolled back.
     Alone,
-    /// It is a member of a group that is committed later.
+    /// The turn is a member of a group that is committed later.
     InGroup(oneshot::Receiver<Result<(), SqliteError>>),
     /// The transaction is lost.
     Failed(SqliteError),
@@ -552,8 +552,8 @@ impl Drop for WriteGuard {
             return;
         }
         self.undo();
-        let desk = self.take_desk();
-        self.shared.pass_on(desk);
+        let writer = self.take_writer();
+        self.shared.pass_on(writer);
     }
 }
 

@@ -21,8 +21,8 @@ pub struct Shape {
     pub slice_chunks: i64,
     /// Maximum number of entries of a run; a larger batch consists of several runs, which limits the size of filters.
     pub run_entries_max: u64,
-    /// Number of entries from which a merged batch of level 0 has level 1. Each further level needs `fan` times as many: batches of an idle
-    /// log are small, and they are merged into one of the same level.
+    /// Minimum number of entries for a merged batch of level 0 to get level 1. Each further level needs `fan` times as many: batches of an
+    /// idle log are small, and are merged into a batch of the same level.
     pub level_entries: u64,
 }
 

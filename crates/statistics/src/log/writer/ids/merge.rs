@@ -22,7 +22,7 @@ pub struct Merge {
     /// Number of entries that are not written yet.
     left: u64,
     inputs: Vec<Input>,
-    /// The next entry of each input that has one, smallest first, with the number of the input.
+    /// The next entry of each input, smallest first, with the number of the input.
     next: BinaryHeap<Reverse<(Key, i64, usize)>>,
     output: Option<RunWriter>,
     rng: Rng,
@@ -39,7 +39,7 @@ struct Input {
 }
 
 impl Merge {
-    /// Begins a merge of `runs`, all runs of a level.
+    /// Starts a merge of `runs`, all runs of a level.
     pub fn begin<'r>(
         db: &Connection,
         level: i64,

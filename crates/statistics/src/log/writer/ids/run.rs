@@ -38,10 +38,10 @@ impl RunWriter {
         db.prepare_cached(BATCH).during(ASK)?.query_row([], |row| row.get(0)).during(ASK)
     }
 
-    /// Begins a run; its filter has the size for `entries` entries.
+    /// Starts a run; `entries` determines the size of its filter.
     pub fn begin(db: &Connection, batch: i64, level: i64, entries: usize, rng: &Rng) -> Result<Self, LogError> {
         db.prepare_cached(BEGIN).during(ASK)?.execute((batch, level)).during(ASK)?;
-        // The seed is secret, so that ids cannot be chosen to pass the filter.
+        // The seed is secret, so that clients cannot choose ids that pass the filter.
         let seed = u128::from_le_bytes(rng.bytes());
         Ok(Self {
             run: db.last_insert_rowid(),
@@ -55,7 +55,7 @@ impl RunWriter {
         })
     }
 
-    /// Number of the batch that wrote it.
+    /// Number of the batch of the run.
     pub fn batch(&self) -> i64 {
         self.batch
     }
@@ -109,7 +109,7 @@ pub fn publish(db: &Connection, batch: i64) -> Result<bool, LogError> {
 mod tests {
     use super::*;
 
-    /// Stored filters require that every version of the library hashes and places bits alike.
+    /// Stored filters require that every version of the library hashes and sets bits in the same way.
     #[test]
     fn a_filter_has_the_bits_that_it_always_had() {
         let mut filter = BloomFilter::with_false_pos(FALSE_POSITIVES).seed(&7).expected_items(20);
@@ -117,8 +117,8 @@ mod tests {
             filter.insert(&[byte; 16][..]);
         }
         let bits: Vec<u64> = filter.as_slice().to_vec();
-        let known = [10_339_837_715_471_393_949, 2_501_277_803_519_608_424, 5_672_994_783_403_725_299];
-        assert_eq!((filter.num_hashes(), &bits[..]), (7, &known[..]));
+        let expected = [10_339_837_715_471_393_949, 2_501_277_803_519_608_424, 5_672_994_783_403_725_299];
+        assert_eq!((filter.num_hashes(), &bits[..]), (7, &expected[..]));
         let again = BloomFilter::from_vec(bits).seed(&7).hashes(filter.num_hashes());
         assert!((0..20_u8).all(|byte| again.contains(&[byte; 16][..])));
     }

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::pool::{DatabaseSettings, query, scalar, script};
 
-/// A group stays open for as long as a test needs.
+/// Keeps a group open for as long as a test needs.
 const LONG: Duration = Duration::from_mins(10);
 
 struct World {
@@ -43,11 +43,11 @@ impl World {
     /// One statement, as `Pool::writer` runs it.
     async fn run(&self, sql: &'static str) -> Result<u64, Error> {
         let mut turn = self.writer.begin(Undo::Statement).await?;
-        let done = script(sql).execute(turn.connection()?).await;
-        turn.settle(done, |_| true).await
+        let result = script(sql).execute(turn.connection()?).await;
+        turn.settle(result, |_| true).await
     }
 
-    /// A body that adds a fact and is kept or not, as `in_transaction!` runs it.
+    /// A body that adds a fact and is committed if `keep`, as `in_transaction!` runs it.
     fn add(&self, fact: impl Into<String>, keep: bool) -> JoinHandle<Result<i64, Error>> {
         let (writer, fact) = (self.writer.clone(), fact.into());
         tokio::spawn(async move {
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// What others see, in the order in which it was written.
+    /// Facts that other connections read, in the order of insertion.
     fn facts(&self) -> Vec<String> {
         let reader = self.file.reader().unwrap();
         let mut statement = reader.prepare("SELECT fact FROM facts ORDER BY id").unwrap();
@@ -112,7 +112,7 @@ async fn those_who_wait_share_a_commit_in_their_order_and_are_answered_after_it(
     let mut answer = pin!(first.settle(Ok(()), |()| true));
     assert!(poll(answer.as_mut()).is_pending());
     let last = last.await.unwrap();
-    // All have run, and the last has not ended.
+    // All bodies have run, and the last has not ended.
     assert!(poll(answer.as_mut()).is_pending(), "answered before the commit");
     assert!(others.iter().all(|other| !other.is_finished()));
     assert_eq!(world.facts(), [""; 0], "seen before the commit");
@@ -160,7 +160,7 @@ async fn a_group_that_has_been_open_for_long_takes_no_more() {
 async fn a_member_that_fails_or_is_refused_leaves_its_neighbours_alone() {
     let world = World::new().await;
     let holder = world.writer.begin(Undo::Whole).await.unwrap();
-    let kept = world.add("kept", true);
+    let first = world.add("kept", true);
     world.waiting(1).await;
     let (twin, refused, statement) = (
         world.add("kept", true),
@@ -177,7 +177,7 @@ async fn a_member_that_fails_or_is_refused_leaves_its_neighbours_alone() {
     assert!(statement.unwrap_err().as_database_error().unwrap().is_unique_violation());
     assert!(twin.await.unwrap().unwrap_err().as_database_error().unwrap().is_unique_violation());
     refused.await.unwrap().unwrap();
-    kept.await.unwrap().unwrap();
+    first.await.unwrap().unwrap();
     after.await.unwrap().unwrap();
     assert_eq!(world.facts(), ["kept", "after"]);
     assert_eq!(world.writer.counts().opened, 1);
@@ -204,8 +204,8 @@ async fn a_body_that_is_dropped_is_undone_and_its_neighbours_stay() {
         let writer = world.writer.clone();
         let dropped = tokio::spawn(async move {
             let mut turn = writer.begin(Undo::Whole).await.unwrap();
-            let done = query("INSERT INTO facts (fact) VALUES ('dropped')").execute(turn.connection().unwrap()).await;
-            done.unwrap();
+            let result = query("INSERT INTO facts (fact) VALUES ('dropped')").execute(turn.connection().unwrap()).await;
+            result.unwrap();
             pending::<()>().await;
             turn.settle(Ok(()), |()| true).await
         });
@@ -233,7 +233,7 @@ async fn those_who_leave_the_queue_are_passed_over() {
     query("INSERT INTO facts (fact) VALUES ('held')").execute(holder.connection().unwrap()).await.unwrap();
     let leaves = world.add("left", true);
     world.waiting(1).await;
-    // It has been given the turn, and goes away before it takes it.
+    // The body got the turn and is dropped before it uses it.
     let mut given = Box::pin(world.writer.begin(Undo::Whole));
     assert!(poll(given.as_mut()).is_pending());
     leaves.abort();
@@ -251,16 +251,16 @@ async fn a_commit_that_fails_reaches_every_member_and_the_next_group_is_whole() 
     let world = World::new().await;
     let mut holder = world.writer.begin(Undo::Whole).await.unwrap();
     let connection = holder.connection().unwrap();
-    // A promise that the commit finds broken.
+    // A deferred foreign key that the commit finds violated.
     script("PRAGMA defer_foreign_keys = ON; INSERT INTO facts (fact, cause) VALUES ('orphan', 99)")
         .execute(connection)
         .await
         .unwrap();
-    let (kept, refused) = (world.add("kept", true), world.add("refused", false));
+    let (accepted, refused) = (world.add("kept", true), world.add("refused", false));
     world.waiting(2).await;
     let error = holder.settle(Ok(()), |()| true).await.unwrap_err();
     assert!(is_unavailable(&error), "{error}");
-    for member in [kept, refused] {
+    for member in [accepted, refused] {
         let error = member.await.unwrap().unwrap_err();
         assert!(is_unavailable(&error) && !error.as_database_error().unwrap().is_foreign_key_violation(), "{error}");
     }
@@ -364,13 +364,13 @@ async fn another_process_that_writes_is_waited_for() {
     let world = World::new().await;
     let other = world.file.writer().unwrap();
     other.execute_batch("BEGIN IMMEDIATE; INSERT INTO facts (fact) VALUES ('theirs')").unwrap();
-    let ours = world.add("ours", true);
+    let own = world.add("ours", true);
     while world.writer.is_idle() {
         tokio::task::yield_now().await;
     }
-    assert!(!ours.is_finished());
+    assert!(!own.is_finished());
     other.execute_batch("COMMIT").unwrap();
-    ours.await.unwrap().unwrap();
+    own.await.unwrap().unwrap();
     assert_eq!(world.facts(), ["theirs", "ours"]);
     assert_eq!(world.writer.counts().opened, 1);
 }
@@ -414,14 +414,14 @@ impl World {
         Self::with(&settings, GroupLimits { members_max: 1000, open_max: LONG }).await
     }
 
-    /// Adds facts of a page each, one after the other.
+    /// Adds facts of one page each, one after the other.
     async fn add_pages(&self, count: u64) {
         for _ in 0..count {
             self.run("INSERT INTO facts (fact) VALUES (hex(randomblob(2048)))").await.unwrap();
         }
     }
 
-    /// Bytes of the file and of the write-ahead log beside it.
+    /// Sizes in bytes of the file and of its write-ahead log.
     fn sizes(&self) -> (u64, u64) {
         let bytes = |path: &std::path::Path| std::fs::metadata(path).unwrap().len();
         (bytes(&self.path), bytes(&self.path.with_extension("db-wal")))
@@ -433,7 +433,7 @@ async fn the_write_ahead_log_is_copied_into_the_file_when_it_is_as_long_as_is_se
     let world = World::with_wal_of(64 * PAGE_BYTES).await;
     world.add_pages(1_000).await;
     let (file, wal) = world.sizes();
-    // Each fact is a page of its own and changes some others. The log is written from its beginning again after each copy.
+    // Each fact is a separate page and changes some others. The log is overwritten from its start after each copy.
     assert!(wal < 128 * PAGE_BYTES, "{wal} bytes");
     assert!(file > 1_000 * PAGE_BYTES, "{file} bytes");
 }
@@ -470,7 +470,7 @@ enum Fate {
     Kept,
     Refused,
     Fails,
-    /// Goes away while it waits, in the midst of its body, or after it.
+    /// The member is dropped while it waits, during its body, or after it.
     Dropped,
 }
 
@@ -521,8 +521,8 @@ async fn beside_any_neighbours_a_member_is_written_once_or_not_at_all() {
                         tokio::task::yield_now().await;
                     }
                 } else {
-                    let done = body.await;
-                    assert_eq!(done.is_err(), fate == Fate::Fails, "{done:?}");
+                    let result = body.await;
+                    assert_eq!(result.is_err(), fate == Fate::Fails, "{result:?}");
                 }
                 fate
             }));
@@ -531,7 +531,7 @@ async fn beside_any_neighbours_a_member_is_written_once_or_not_at_all() {
         for member in members {
             fates.push(member.await.unwrap());
         }
-        // One more, so that everything before it is committed or undone.
+        // One more body, so that all earlier ones are committed or undone.
         world.add("last", true).await.unwrap().unwrap();
         let facts = world.facts();
         assert_eq!(facts.last().unwrap(), "last");

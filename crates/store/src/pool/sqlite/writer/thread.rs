@@ -14,7 +14,7 @@ impl WriterThread {
         let (sender, jobs) = mpsc::channel::<Job>();
         thread::Builder::new().name("sqlite-writer".to_owned()).spawn(move || {
             for job in jobs {
-                // Unwinding drops the turn that the job owns; the jobs after it still run.
+                // Unwinding drops the turn of the job; later jobs still run.
                 if catch_unwind(AssertUnwindSafe(job)).is_err() {
                     tracing::error!("a job of the writer panicked");
                 }
@@ -23,7 +23,7 @@ impl WriterThread {
         Ok(Self(sender))
     }
 
-    /// Runs a job after those that were given before it.
+    /// Runs a job after all earlier ones.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) {
         if self.0.send(Box::new(job)).is_err() {
             tracing::error!("the thread of the writer is gone");

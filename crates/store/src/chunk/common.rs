@@ -1,9 +1,9 @@
 //! Candidates for words that are so common that ranking all their entries takes too long.
 //!
-//! The newest chunks are candidates, and the caller ranks them by their texts. Two walks find them: one over the chunks of the
-//! spaces, if the search is confined to spaces, and one over the entries of the rarest word, below the chunks of the first walk. Each ends
-//! after a given number of entries, so the work does not depend on the size of the account, nor on the number of newer chunks outside of the
-//! spaces. A space with fewer chunks than candidates are wanted is read completely.
+//! The newest chunks are candidates, and the caller ranks them by their texts. Two walks find them: one over the chunks of the spaces, if
+//! the search is limited to spaces, and one over the entries of the rarest word, below the chunks of the first walk. Each walk ends after a
+//! given number of entries, so the work depends neither on the size of the account nor on the number of newer chunks outside the spaces. A
+//! space with fewer chunks than the requested candidates is read completely.
 
 use std::collections::HashSet;
 
@@ -21,18 +21,18 @@ use crate::row::limit;
 use crate::{Store, joined};
 use async_recursion::async_recursion as boxed;
 
-/// How far a search for common words goes.
+/// Limits of a search for common words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommonWordsLimits {
     /// Maximum number of candidates.
     pub chunks_max: usize,
-    /// Maximum number of entries of a word that are walked through.
+    /// Maximum number of entries of a word that a walk reads.
     pub walked_max: usize,
-    /// Whether the best chunks with all of the words are candidates, and not the newest. SQLite then reads all entries of each word.
+    /// Whether the best chunks that contain all words are candidates, instead of the newest. SQLite then reads all entries of each word.
     pub is_ranked: bool,
 }
 
-/// The text of a chunk, as ranking by words needs it.
+/// The text of a chunk, for ranking by words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChunkText {
     /// Number of the chunk.
@@ -45,37 +45,37 @@ pub struct ChunkText {
     pub language: Language,
     /// Text of the chunk.
     pub content: String,
-    /// Its length in words, those of the title weighted.
+    /// Its length in words; words of the title are weighted.
     pub words: u32,
 }
 
-/// Above the number of every chunk.
+/// Greater than the number of every chunk.
 const TOP: i64 = i64::MAX;
 
 /// The newest chunks of each of the spaces: a row with a JSON array for each.
 const NEWEST_SQLITE: &str = "SELECT (SELECT json_group_array(chunk_id) FROM (SELECT l.chunk_id FROM space_chunks l
-        WHERE l.space_id = unhex(replace(w.value, '-', '')) AND l.shelf = $1 ORDER BY l.chunk_id DESC LIMIT $3))
+        WHERE l.space_id = unhex(replace(w.value, '-', '')) AND l.account_index = $1 ORDER BY l.chunk_id DESC LIMIT $3))
     FROM json_each($2) w";
 const NEWEST_POSTGRES: &str =
     "SELECT COALESCE((SELECT CAST(json_agg(n.chunk_id) AS TEXT) FROM (SELECT l.chunk_id FROM space_chunks l
-        WHERE l.space_id = w.space_id AND l.shelf = $1 ORDER BY l.chunk_id DESC LIMIT $3) n), '[]')
+        WHERE l.space_id = w.space_id AND l.account_index = $1 ORDER BY l.chunk_id DESC LIMIT $3) n), '[]')
     FROM UNNEST(CAST($2 AS UUID[])) w (space_id)";
 
-/// The chunk where a walk over the entries of a word ends: word, chunk that the walk begins below, entries.
+/// The chunk at which a walk over the entries of a word ends. Parameters: word, chunk below which the walk starts, entries.
 const FLOOR_SQLITE: &str = "SELECT COALESCE((SELECT rowid FROM words WHERE words MATCH $1 AND rowid < $2
     ORDER BY rowid DESC LIMIT 1 OFFSET $3), 0)";
-/// The same: shelf, word, chunk, entries.
+/// The same. Parameters: account index, word, chunk, entries.
 const FLOOR_POSTGRES: &str =
-    "SELECT COALESCE((SELECT chunk_id FROM words WHERE shelf = $1 AND stem = $2 AND chunk_id < $3
+    "SELECT COALESCE((SELECT chunk_id FROM words WHERE account_index = $1 AND stem = $2 AND chunk_id < $3
     ORDER BY chunk_id DESC LIMIT 1 OFFSET $4), 0)";
 
-/// The first chunks between two, as a JSON array: words, from, below, chunks; spaces and shelf.
+/// The newest chunks in a range, as a JSON array. Parameters: words, from, below, chunks; spaces and account index.
 const MATCHING_SQLITE: &str = "SELECT json_group_array(id) FROM (SELECT words.rowid AS id FROM words
     WHERE words.words MATCH $1 AND words.rowid >= $2 AND words.rowid < $3 AND ";
 const ANYWHERE: &str = "$5 IS NULL AND $6 > 0";
 /// One index lookup for each space, independent of the size of the spaces.
 const IN_SPACES: &str = "EXISTS (SELECT 1 FROM space_chunks l
-    WHERE l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($5)) AND l.shelf = $6
+    WHERE l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($5)) AND l.account_index = $6
         AND l.chunk_id = words.rowid)";
 const NEWEST_FIRST: &str = " ORDER BY words.rowid DESC LIMIT $4)";
 const BEST_FIRST: &str = " ORDER BY rank LIMIT $4)";
@@ -84,20 +84,20 @@ const NEWEST_MATCHING_IN_SPACES: &str = joined!(MATCHING_SQLITE, IN_SPACES, NEWE
 const BEST_MATCHING: &str = joined!(MATCHING_SQLITE, ANYWHERE, BEST_FIRST);
 const BEST_MATCHING_IN_SPACES: &str = joined!(MATCHING_SQLITE, IN_SPACES, BEST_FIRST);
 
-/// The newest entries of the rarest word, and of these the best chunks by all of the words.
+/// The newest entries of the rarest word, and among these the best chunks by all words.
 const MATCHING_POSTGRES: &str =
     "SELECT chunk_id FROM (SELECT n.chunk_id,
             (SELECT SUM(q.weight * COALESCE((SELECT o.frequency * ($9 + 1) / (o.frequency + $9 * (1 - $10 + $10 * o.length / $11))
-                    FROM words o WHERE o.shelf = $1 AND o.stem = q.stem AND o.chunk_id = n.chunk_id), 0))
+                    FROM words o WHERE o.account_index = $1 AND o.stem = q.stem AND o.chunk_id = n.chunk_id), 0))
                 FROM UNNEST(string_to_array($5, ' '), CAST($6 AS DOUBLE PRECISION[])) q (stem, weight)) AS score
-        FROM (SELECT w.chunk_id FROM words w WHERE w.shelf = $1 AND w.stem = $2 AND w.chunk_id < $3
+        FROM (SELECT w.chunk_id FROM words w WHERE w.account_index = $1 AND w.stem = $2 AND w.chunk_id < $3
             ORDER BY w.chunk_id DESC LIMIT $4) n
         WHERE $7 IS NULL OR COALESCE((SELECT TRUE FROM space_chunks l WHERE l.space_id = ANY(CAST($7 AS UUID[]))
-            AND l.shelf = $1 AND l.chunk_id = n.chunk_id LIMIT 1), FALSE)
+            AND l.account_index = $1 AND l.chunk_id = n.chunk_id LIMIT 1), FALSE)
     ) matching ORDER BY score DESC, chunk_id DESC LIMIT $8";
 
-/// A walk from the newest chunk to the newest chunk of the next memory: the chunks of a memory have consecutive numbers. The parts are
-/// before the statement that selects the next chunk, before its order, before the maximum number of memories, and after it.
+/// A walk from the newest chunk to the newest chunk of the next memory: the chunks of a memory have consecutive numbers. The parts are the
+/// text before the statement that selects the next chunk, before its order, before the maximum number of memories, and after it.
 const WALK: [&str; 4] = [
     "WITH RECURSIVE walked (id, nth) AS (
         SELECT CAST(9223372036854775807 AS BIGINT), CAST(0 AS BIGINT)
@@ -121,9 +121,9 @@ const MEMORIES_SQLITE: &str = joined!(
 );
 const MEMORIES_POSTGRES: &str = joined!(
     WALK[0],
-    "SELECT w.chunk_id FROM words w WHERE w.shelf = $1 AND w.stem = $2 AND w.chunk_id >= $4
+    "SELECT w.chunk_id FROM words w WHERE w.account_index = $1 AND w.stem = $2 AND w.chunk_id >= $4
         AND NOT EXISTS (SELECT 1 FROM json_array_elements_text(CAST($3 AS json)) q
-            WHERE NOT EXISTS (SELECT 1 FROM words o WHERE o.shelf = $1 AND o.stem = q.value AND o.chunk_id = w.chunk_id))
+            WHERE NOT EXISTS (SELECT 1 FROM words o WHERE o.account_index = $1 AND o.stem = q.value AND o.chunk_id = w.chunk_id))
         AND w.chunk_id",
     WALK[1],
     " ORDER BY w.chunk_id DESC LIMIT 1",
@@ -134,7 +134,7 @@ const MEMORIES_POSTGRES: &str = joined!(
 const MEMORIES_OF_SPACES_SQLITE: &str = joined!(
     WALK[0],
     "SELECT MAX((SELECT l.chunk_id FROM space_chunks l
-        WHERE l.space_id = unhex(replace(w.value, '-', '')) AND l.shelf = $1 AND l.chunk_id",
+        WHERE l.space_id = unhex(replace(w.value, '-', '')) AND l.account_index = $1 AND l.chunk_id",
     WALK[1],
     " ORDER BY l.chunk_id DESC LIMIT 1)) FROM json_each($2) w",
     WALK[2],
@@ -143,7 +143,7 @@ const MEMORIES_OF_SPACES_SQLITE: &str = joined!(
 );
 const MEMORIES_OF_SPACES_POSTGRES: &str = joined!(
     WALK[0],
-    "SELECT MAX((SELECT l.chunk_id FROM space_chunks l WHERE l.space_id = w.space_id AND l.shelf = $1 AND l.chunk_id",
+    "SELECT MAX((SELECT l.chunk_id FROM space_chunks l WHERE l.space_id = w.space_id AND l.account_index = $1 AND l.chunk_id",
     WALK[1],
     " ORDER BY l.chunk_id DESC LIMIT 1)) FROM UNNEST(CAST($2 AS UUID[])) w (space_id)",
     WALK[2],
@@ -152,8 +152,8 @@ const MEMORIES_OF_SPACES_POSTGRES: &str = joined!(
 );
 
 impl Store {
-    /// Candidates among the chunks of a shelf for stems that are all common, the rarest first; in `spaces`, or anywhere. They are
-    /// in no order, and some may have none of the stems.
+    /// Candidates among the chunks of an account index for stems that are all common, the rarest first; in `spaces`, or without a limit.
+    /// The candidates have no order, and some may contain none of the stems.
     #[boxed]
     pub async fn chunks_with_common_words(
         &self,
@@ -174,7 +174,7 @@ impl Store {
             }
             found.truncate(reach.chunks_max.div_ceil(2));
             below = found.last().copied().unwrap_or(TOP);
-            // Half of the candidates, and a lookup of the spaces for each: half of the entries.
+            // Half of the candidates and half of the entries, because each candidate costs a lookup of the spaces.
             walked_max = walked_max.div_ceil(2);
         }
         let rest = CommonWordsLimits { chunks_max: reach.chunks_max - found.len(), walked_max, ..reach };
@@ -187,8 +187,8 @@ impl Store {
         Ok(found)
     }
 
-    /// A chunk of each of the newest memories: of a shelf, the newest one that has every stem, as far as the walk over the entries of the first
-    /// stem goes; or of the spaces, the newest one.
+    /// One chunk of each of the newest memories. Of an account index: the newest chunk with every stem, as far as the walk over the entries
+    /// of the first stem reaches. Of spaces: the newest chunk.
     #[boxed]
     pub async fn chunks_of_newest_memories(
         &self,
@@ -237,7 +237,7 @@ impl Store {
         Ok(rows.into_iter().map(ChunkText::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// The newest chunks of a shelf that are in any of the spaces, newest first.
+    /// The newest chunks of an account index in the given spaces, newest first.
     async fn newest_of_spaces(
         &self,
         on: &AccountStatistics,
@@ -263,7 +263,7 @@ impl Store {
         Ok(newest)
     }
 
-    /// The chunk where a walk over the entries of a stem ends that begins below a chunk.
+    /// The chunk at which a walk over the entries of a stem ends; the walk starts below a given chunk.
     async fn floor(
         &self,
         on: &AccountStatistics,
@@ -285,8 +285,7 @@ impl Store {
         }
     }
 
-    /// The newest or best chunks with all of the stems; then, if there are too few, the newest with the rarer half of them; then with the
-    /// rarest.
+    /// The newest or best chunks with all stems; if too few, then with the rarer half of the stems, then with the rarest.
     async fn matching_by_fts5(
         &self,
         on: &AccountStatistics,
@@ -327,7 +326,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Every lookup of a stem in a chunk counts as an entry.
+    /// A lookup of a stem in a chunk counts as an entry.
     async fn matching_by_postgres(
         &self,
         on: &AccountStatistics,
@@ -404,7 +403,7 @@ mod tests {
             MEMORIES_SQLITE,
             MEMORIES_OF_SPACES_SQLITE,
         ] {
-            // A plan needs no arguments.
+            // A query plan needs no arguments.
             let mut plan = reader.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let steps = plan.raw_query().mapped(|row| row.get("detail"));
             let steps: Vec<String> = steps.collect::<Result<_, _>>().unwrap();
@@ -414,7 +413,7 @@ mod tests {
                     || ["SCAN CONSTANT ROW", "SCAN walked", "SCAN (subquery"].iter().any(|part| step.starts_with(part));
                 assert!(!step.starts_with("SCAN") || is_bounded, "{sql}: {steps:#?}");
                 assert!(!step.contains("TEMP B-TREE"), "{sql}: {steps:#?}");
-                // Of the word index, only the entries of a word.
+                // In the word index, only the entries of a word are read.
                 assert!(!step.contains("words VIRTUAL TABLE") || step.contains(":M1"), "{sql}: {steps:#?}");
             }
         }

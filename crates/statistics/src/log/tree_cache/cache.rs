@@ -46,7 +46,7 @@ impl Default for TreeCache {
 
 impl fmt::Debug for TreeCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shelf").field("tiles", &self.tiles.len()).finish_non_exhaustive()
+        f.debug_struct("TreeCache").field("tiles", &self.tiles.len()).finish_non_exhaustive()
     }
 }
 
@@ -62,14 +62,14 @@ impl Weighter<TileId, Arc<Nodes>> for ByBytes {
 
 impl TreeCache {
     pub fn new(bytes_max: u64) -> Self {
-        // Nearly all tiles are on the lowest level, so their size is the estimate for all.
+        // Nearly all tiles are on the lowest level, so their size is used as the estimate.
         let usual =
             Nodes::of(&[Digest::from([0; 32]); WIDTH]).from_level(statements::GROUP_LEVELS).bytes() + ENTRY_BYTES;
         let items = usize::try_from(bytes_max).unwrap_or(usize::MAX) / usual;
         Self { tiles: Cache::with_weighter(items, bytes_max, ByBytes), signed: RwLock::new(None) }
     }
 
-    /// Drops everything: the database may be another one.
+    /// Drops all entries: the database may be another one.
     pub fn clear(&self) {
         self.tiles.clear();
         *self.signed.write().unwrap_or_else(PoisonError::into_inner) = None;
@@ -78,8 +78,8 @@ impl TreeCache {
     /// Caches a full tile. On the lowest level, only the nodes above groups of leaves are cached, so that sixteen times as many
     /// tiles fit; the group is read with the event.
     pub fn keep(&self, id: TileId, nodes: &Nodes) {
-        let kept = if id.level == 0 { nodes.from_level(statements::GROUP_LEVELS) } else { nodes.clone() };
-        self.tiles.insert(id, Arc::new(kept));
+        let entry = if id.level == 0 { nodes.from_level(statements::GROUP_LEVELS) } else { nodes.clone() };
+        self.tiles.insert(id, Arc::new(entry));
     }
 }
 
@@ -108,12 +108,12 @@ impl Group {
     }
 }
 
-/// The cached part of a tree. A tile that is missing is recorded and answered with a placeholder.
+/// The cached part of a tree. For a missing tile it records the id and returns a placeholder.
 pub struct CachedTiles<'a> {
-    pub shelf: &'a TreeCache,
+    pub tree_cache: &'a TreeCache,
     pub tree: &'a SignedTree,
     pub group: Option<&'a Group>,
-    /// Full tiles from the cache or the database. Other requests may evict them from the cache meanwhile.
+    /// Full tiles from the cache or the database. Kept here because other requests may evict them from the cache.
     pub held: Vec<(TileId, Arc<Nodes>)>,
     pub missing: Vec<TileId>,
 }
@@ -128,7 +128,7 @@ impl Subtrees for CachedTiles<'_> {
             return Ok(node);
         }
         if !self.held.iter().any(|(held, _)| *held == id) {
-            self.held.extend(self.shelf.tiles.get(&id).map(|nodes| (id, nodes)));
+            self.held.extend(self.tree_cache.tiles.get(&id).map(|nodes| (id, nodes)));
         }
         let mut held = self.held.iter().filter(|(held, _)| *held == id);
         let node = held.find_map(|(_, nodes)| nodes.get(within, place));

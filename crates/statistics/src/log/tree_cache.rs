@@ -1,7 +1,7 @@
 //! Caches for proofs: full tiles, and the signed tree with the partial tiles at its edge.
 //!
-//! A full tile never changes, so its inner nodes are cached, up to a number of bytes. Partial tiles are cached together with the tree
-//! that they belong to, until a larger tree is signed. An audit never reads these caches.
+//! A full tile never changes, so its inner nodes are cached, up to a maximum size. Partial tiles are cached together with their tree,
+//! until a larger tree is signed. An audit never reads these caches.
 
 pub(super) mod cache;
 
@@ -26,12 +26,12 @@ use async_recursion::async_recursion as boxed;
 impl Log {
     /// The signed tree, from the cache if it has `size` leaves.
     pub(super) async fn signed_tree(&self, size: u64) -> Result<Arc<SignedTree>, LogError> {
-        let known = self.shelf.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(known) = known.filter(|known| known.signed.size == size) {
-            return Ok(known);
+        let cached = self.tree_cache.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(cached) = cached.filter(|cached| cached.signed.size == size) {
+            return Ok(cached);
         }
         let tree = Arc::new(self.edged(self.signed().await?).await?);
-        *self.shelf.signed.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tree));
+        *self.tree_cache.signed.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tree));
         Ok(tree)
     }
 
@@ -52,7 +52,8 @@ impl Log {
         group: Option<&Group>,
         read: impl Fn(&mut CachedTiles<'_>) -> Result<Vec<Digest>, TreeFault>,
     ) -> Result<Vec<Digest>, LogError> {
-        let mut hands = CachedTiles { shelf: &self.shelf, tree, group, held: Vec::new(), missing: Vec::new() };
+        let mut hands =
+            CachedTiles { tree_cache: &self.tree_cache, tree, group, held: Vec::new(), missing: Vec::new() };
         let path = read(&mut hands)?;
         if hands.missing.is_empty() {
             return Ok(path);
@@ -63,19 +64,18 @@ impl Log {
                 return Err(TreeFault::Missing(id).into());
             }
             let nodes = Nodes::of(&hashes);
-            self.shelf.keep(id, &nodes);
+            self.tree_cache.keep(id, &nodes);
             hands.held.push((id, Arc::new(nodes)));
         }
         let path = read(&mut hands)?;
         hands.missing.first().map_or(Ok(path), |id| Err(TreeFault::Missing(*id).into()))
     }
 
-    /// `GET /v1/log/tile/…`: the hashes of a tile, or 404 if the signed tree does not have them. An answer never changes while the
-    /// log keeps its events.
+    /// `GET /v1/log/tile/…`: the hashes of a tile, or 404 if the signed tree does not have them. Responses are immutable.
     #[boxed]
     pub async fn tile(&self, wanted: TilePath) -> Result<Passed, LogError> {
-        let known = self.shelf.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let is_known = known.is_some_and(|known| wanted.is_in(known.signed.size));
+        let cached = self.tree_cache.signed.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_known = cached.is_some_and(|cached| wanted.is_in(cached.signed.size));
         if !is_known && !wanted.is_in(self.signed().await?.size) {
             return Ok(Passed::json(StatusCode::NOT_FOUND, &json!({ "error": "tile_not_found" })));
         }
@@ -87,21 +87,21 @@ impl Log {
 
     /// Reads tiles from the database.
     async fn stored(&self, ids: &[TileId]) -> Result<Vec<(TileId, Vec<Digest>)>, LogError> {
-        let mut found = Vec::with_capacity(ids.len());
+        let mut result = Vec::with_capacity(ids.len());
         if let Pool::Postgres(_) = &self.pool {
             let tiles = self.tiles(ids.iter().copied()).await?;
             for id in ids {
-                found.push((*id, digests(&tiles.bytes(*id))));
+                result.push((*id, digests(&tiles.bytes(*id))));
             }
-            return Ok(found);
+            return Ok(result);
         }
         for id in ids {
             let place = i64::try_from(id.index).map_err(|_| LogError::Corrupt("tree.size"))?;
             let row = probe(statements::TILE).bind(i64::from(id.level)).bind(place).fetch_optional(&self.pool).await;
             let row = row.during("read a tile")?.ok_or(TreeFault::Missing(*id))?;
-            found.push((*id, digests(&row.hashes)));
+            result.push((*id, digests(&row.hashes)));
         }
-        Ok(found)
+        Ok(result)
     }
 }
 

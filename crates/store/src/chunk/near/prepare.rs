@@ -1,6 +1,6 @@
-//! Making the table of the extension, and filling it with the existing vectors.
+//! Creates the table of the extension, and copies the existing vectors.
 //!
-//! A transaction that changes vectors locks the row of their shelf first, and so does the copy: vectors do not change while they are copied.
+//! A transaction that changes vectors, and the copy too, locks the row of the account index first: vectors do not change during a copy.
 
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
@@ -9,25 +9,25 @@ use crate::row::limit;
 use crate::{Pool, Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
-/// Whether the database compares vectors.
+/// Whether the database can compare vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NearVectorsState {
-    /// It cannot, and why.
+    /// It cannot, for this reason.
     Absent(String),
-    /// It will, when [`Store::near_fill`] has come to its end.
+    /// It can after [`Store::near_fill`] has copied all vectors.
     Filling,
     /// All vectors are copied; the database compares them.
     Whole,
 }
 
-/// Processes that start together make the table one after the other.
+/// Advisory lock: processes that start at the same time create the table one after the other.
 const LOCK: i64 = 0x6e65_6172_7631;
 
-/// Another process may work on the table for longer than a transaction otherwise waits.
+/// Disables the lock timeout of transactions: another process may work on the table for longer.
 const WAITS_FOR_LOCKS: &str = "SET LOCAL lock_timeout TO 0";
 
 impl Store {
-    /// Prepares the database for comparing vectors, if it can: its table, and the extension if it is available and may be created.
+    /// Prepares the database for vector search, if possible: creates its table, and the extension if it is available and may be created.
     #[boxed]
     pub async fn near_prepare(&self) -> Result<NearVectorsState, StoreError> {
         match &self.pool {
@@ -36,18 +36,17 @@ impl Store {
         }
     }
 
-    /// Copies up to `chunks_max` vectors that were there before; `true` when there was nothing left to copy. Any number of processes
-    /// may do it at once.
+    /// Copies up to `chunks_max` existing vectors; `true` if all were copied. Processes may call it concurrently.
     #[boxed]
     pub async fn near_fill(&self, chunks_max: usize) -> Result<bool, StoreError> {
-        // Every process waits here for the one before.
+        // Concurrent processes wait here for each other.
         const PLACE: &str = "SELECT chunk_id, whole FROM vectors_near_filled WHERE id = 1 FOR UPDATE";
         const PAGE: &str = "SELECT MAX(chunk_id) FROM
             (SELECT chunk_id FROM vectors WHERE chunk_id > $1 ORDER BY chunk_id LIMIT $2) page";
-        const HOLD: &str = "SELECT number FROM shelves WHERE number IN (SELECT m.shelf FROM chunks c
+        const HOLD: &str = "SELECT number FROM account_indexes WHERE number IN (SELECT m.account_index FROM chunks c
             JOIN memories m ON m.id = c.memory_id WHERE c.id > $1 AND c.id <= $2) ORDER BY number FOR UPDATE";
-        const COPY: &str = "INSERT INTO vectors_near (chunk_id, memory_id, shelf, model, vector)
-            SELECT v.chunk_id, c.memory_id, m.shelf, v.model, vectors_near_unpacked(v.vector)
+        const COPY: &str = "INSERT INTO vectors_near (chunk_id, memory_id, account_index, model, vector)
+            SELECT v.chunk_id, c.memory_id, m.account_index, v.model, vectors_near_unpacked(v.vector)
             FROM vectors v JOIN chunks c ON c.id = v.chunk_id JOIN memories m ON m.id = c.memory_id
             WHERE v.chunk_id > $1 AND v.chunk_id <= $2 AND vectors_near_fits(v.model, v.dimensions, v.vector)
             ON CONFLICT (chunk_id) DO NOTHING";
@@ -111,16 +110,16 @@ async fn holds(tx: &mut Tx<'_>, sql: &'static str) -> Result<bool, sqlx::Error> 
     scalar(sql).fetch_one(tx).await
 }
 
-/// Vectors at rest are 16-bit floats ([`crate::passage::vector`]), a type that older versions of the extension lack.
+/// Vectors at rest are 16-bit floats ([`crate::chunk::vector`]), a type that older versions of the extension lack.
 const TABLE: &str = "
     CREATE TABLE vectors_near (
         chunk_id BIGINT NOT NULL PRIMARY KEY REFERENCES vectors (chunk_id) ON DELETE CASCADE,
         memory_id UUID NOT NULL,
-        shelf BIGINT NOT NULL,
+        account_index BIGINT NOT NULL,
         model TEXT NOT NULL,
         vector vector NOT NULL
     );
-    CREATE INDEX vectors_near_by_shelf ON vectors_near (shelf, memory_id);
+    CREATE INDEX vectors_near_by_account_index ON vectors_near (account_index, memory_id);
 
     -- How far the vectors that were there before are copied.
     CREATE TABLE vectors_near_filled (
@@ -154,8 +153,8 @@ const TABLE: &str = "
 
     CREATE OR REPLACE FUNCTION vectors_near_follow() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
-        INSERT INTO vectors_near (chunk_id, memory_id, shelf, model, vector)
-            SELECT given.chunk_id, c.memory_id, m.shelf, given.model, vectors_near_unpacked(given.vector)
+        INSERT INTO vectors_near (chunk_id, memory_id, account_index, model, vector)
+            SELECT given.chunk_id, c.memory_id, m.account_index, given.model, vectors_near_unpacked(given.vector)
             FROM given JOIN chunks c ON c.id = given.chunk_id JOIN memories m ON m.id = c.memory_id
             WHERE vectors_near_fits(given.model, given.dimensions, given.vector)
             ON CONFLICT (chunk_id) DO UPDATE SET model = excluded.model, vector = excluded.vector;

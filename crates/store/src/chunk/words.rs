@@ -1,8 +1,8 @@
-//! Finding chunks by their words.
+//! Full-text search of chunks.
 //!
-//! SQLite keeps the stems in FTS5, each as a token that begins with the number of its shelf: a search of one account reads
-//! the entries of no other. PostgreSQL has no BM25, and its `ts_rank` knows neither how rare a word is nor how long a text:
-//! there, the same formula is computed from a table of stems.
+//! SQLite stores the stems in FTS5, each as a token that starts with the number of its account index: a search of one account reads only
+//! its own entries. PostgreSQL has no BM25, and its `ts_rank` considers neither the rarity of a word nor the length of a text; therefore
+//! the same formula is computed from a table of stems.
 
 use std::collections::HashMap;
 
@@ -17,12 +17,12 @@ use crate::row::limit;
 use crate::{Store, joined};
 use async_recursion::async_recursion as boxed;
 
-/// How fast a word that comes again stops counting, in BM25.
+/// BM25 parameter k1: saturation of repeated words.
 pub const K1: f64 = 0.9;
-/// How much a long text has to say more, in BM25.
+/// BM25 parameter b: normalisation by text length.
 pub const B: f64 = 0.4;
 
-/// A stem that is looked for.
+/// A stem of the query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryStem {
     /// Text of the stem.
@@ -32,26 +32,30 @@ pub struct QueryStem {
 }
 
 impl Store {
-    /// In how many chunks of a shelf each of `stems` is.
+    /// Number of chunks of an account index that contain each of `stems`.
     #[boxed]
-    pub async fn stems_counted(&self, shelf_number: i64, stems: &[String]) -> Result<Vec<u32>, StoreError> {
+    pub async fn stems_counted(&self, account_index_number: i64, stems: &[String]) -> Result<Vec<u32>, StoreError> {
         const SQLITE: &str = "SELECT term, doc FROM words_counted WHERE $1 IS NOT NULL
             AND term IN (SELECT value FROM json_each($2))";
-        const POSTGRES: &str = "SELECT stem, COUNT(*) FROM words WHERE shelf = $1
+        const POSTGRES: &str = "SELECT stem, COUNT(*) FROM words WHERE account_index = $1
             AND stem IN (SELECT value FROM json_array_elements_text(CAST($2 AS json))) GROUP BY stem";
         let postgres = self.pool.is_postgres();
         let sql = if postgres { POSTGRES } else { SQLITE };
         let names: Vec<String> =
-            stems.iter().map(|stem| if postgres { stem.clone() } else { token(shelf_number, stem) }).collect();
+            stems.iter().map(|stem| if postgres { stem.clone() } else { token(account_index_number, stem) }).collect();
         let list = json(&names);
-        let rows: Vec<(String, i64)> =
-            query(sql).bind(shelf_number).bind(&list).fetch_all(&self.pool).during(Operation::CountWords).await?;
+        let rows: Vec<(String, i64)> = query(sql)
+            .bind(account_index_number)
+            .bind(&list)
+            .fetch_all(&self.pool)
+            .during(Operation::CountWords)
+            .await?;
         let counts: HashMap<String, i64> = rows.into_iter().collect();
         names.iter().map(|name| Ok(crate::row::count("words", counts.get(name).copied().unwrap_or(0))?)).collect()
     }
 
-    /// The best chunks of a shelf that have any of the stems, best first. With `spaces`, only chunks in one of them. Every entry of the
-    /// stems is ranked; of common stems [`Store::chunks_with_common_words`] returns candidates.
+    /// The best chunks of an account index with any of the stems, best first. With `spaces`, only chunks in one of the spaces. Ranks every
+    /// entry of the stems; for common stems use [`Store::chunks_with_common_words`].
     #[boxed]
     pub async fn chunks_with_words(
         &self,
@@ -80,7 +84,7 @@ impl Store {
     ) -> Result<Vec<ChunkId>, sqlx::Error> {
         // One index lookup for each space, independent of the size of the spaces.
         const IN_SPACES: &str = "EXISTS (SELECT 1 FROM space_chunks l
-            WHERE l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2)) AND l.shelf = $4
+            WHERE l.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2)) AND l.account_index = $4
                 AND l.chunk_id = words.rowid)";
         const ANYWHERE: &str = "$2 IS NULL AND $4 > 0";
         const MATCHING: &str = "SELECT rowid FROM words WHERE words.words MATCH $1 AND ";
@@ -117,9 +121,9 @@ impl Store {
         // Without EXISTS, which PostgreSQL may execute as a hash of all chunks of the spaces.
         const RANKED: &str = "SELECT w.chunk_id, SUM(CAST(q.value AS DOUBLE PRECISION) * w.frequency * ($4 + 1)
                 / (w.frequency + $4 * (1 - $5 + $5 * w.length / $6))) AS score
-            FROM json_each_text(CAST($2 AS json)) q JOIN words w ON w.shelf = $1 AND w.stem = q.key
+            FROM json_each_text(CAST($2 AS json)) q JOIN words w ON w.account_index = $1 AND w.stem = q.key
             WHERE $3 IS NULL OR COALESCE((SELECT TRUE FROM space_chunks l WHERE l.space_id = ANY(CAST($3 AS UUID[]))
-                AND l.shelf = $1 AND l.chunk_id = w.chunk_id LIMIT 1), FALSE)
+                AND l.account_index = $1 AND l.chunk_id = w.chunk_id LIMIT 1), FALSE)
             GROUP BY w.chunk_id";
         const BEST: &str = joined!("SELECT chunk_id FROM (", RANKED, ") ranked ORDER BY score DESC, chunk_id LIMIT $7");
         const BEST_OF_EACH: &str = joined!(
@@ -147,7 +151,7 @@ impl Store {
 }
 
 impl AccountStatistics {
-    /// The length of a chunk on average, in words.
+    /// Average length of a chunk, in words.
     pub fn length_average(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "nobody keeps 2^53 words")]
         let (words, chunks) = (self.words as f64, self.chunks as f64);
@@ -155,7 +159,7 @@ impl AccountStatistics {
     }
 }
 
-/// Stems as terms of an FTS5 query: letters and digits within quotes, so that no stem is an operator.
+/// Stems as terms of an FTS5 query: letters and digits within quotes, so that a stem is never an operator.
 pub(super) fn quoted(on: &AccountStatistics, asked: &[QueryStem]) -> Vec<String> {
     asked.iter().map(|asked| format!("\"{}\"", token(on.number, &asked.stem))).collect()
 }
@@ -166,7 +170,7 @@ pub(super) fn array(spaces: &[SpaceId]) -> String {
     format!("{{{}}}", ids.join(","))
 }
 
-/// A stem of a shelf, as FTS5 has it. The number ends at the first `x`.
-pub(crate) fn token(shelf: i64, stem: &str) -> String {
-    format!("{shelf}x{stem}")
+/// The FTS5 token of a stem in an account index. The number ends at the first `x`.
+pub(crate) fn token(account_index: i64, stem: &str) -> String {
+    format!("{account_index}x{stem}")
 }

@@ -1,23 +1,23 @@
-//! Chunks, and what finds them.
+//! Chunks, and their search.
 
 use domain::ids::UserAccountId;
 use domain::language::Language;
 use domain::memory::ModelId;
 use domain::words::asked;
 use store::Store;
+use store::chunk::common::CommonWordsLimits;
+use store::chunk::follow::Followed;
+use store::chunk::vector::packed;
+use store::chunk::words::QueryStem;
+use store::chunk::{AccountStatistics, ChunkId, ChunkLimits};
 use store::memory::MemoryScope;
-use store::passage::common::CommonWordsLimits;
-use store::passage::follow::Followed;
-use store::passage::vector::packed;
-use store::passage::words::QueryStem;
-use store::passage::{AccountStatistics, ChunkId, ChunkLimits};
 
 use crate::memories::{Draft, model, space};
 use crate::world::World;
 use harness::on_each_vector_index;
 
-async fn shelf(store: &Store, account: &UserAccountId) -> AccountStatistics {
-    store.shelves_in(&MemoryScope::Account(account.clone()), 1).await.unwrap()[0]
+async fn account_index(store: &Store, account: &UserAccountId) -> AccountStatistics {
+    store.account_indexes_in(&MemoryScope::Account(account.clone()), 1).await.unwrap()[0]
 }
 
 fn stems(query: &str) -> Vec<QueryStem> {
@@ -26,22 +26,22 @@ fn stems(query: &str) -> Vec<QueryStem> {
 
 /// The texts of the chunks that have the words of a query.
 async fn texts(store: &Store, account: &UserAccountId, query: &str) -> Vec<String> {
-    let shelf = shelf(store, account).await;
-    let found = store.chunks_with_words(&shelf, &stems(query), None, ChunkLimits::any(10)).await.unwrap();
-    in_order(store, account, &found).await
+    let account_index = account_index(store, account).await;
+    let ids = store.chunks_with_words(&account_index, &stems(query), None, ChunkLimits::any(10)).await.unwrap();
+    in_order(store, account, &ids).await
 }
 
-async fn in_order(store: &Store, account: &UserAccountId, chunks: &[ChunkId]) -> Vec<String> {
-    let passages = store.passages(chunks, &MemoryScope::Account(account.clone()), None).await.unwrap();
-    let text = |chunk: &ChunkId| passages.iter().find(|passage| passage.chunk == *chunk).unwrap().content.clone();
-    chunks.iter().map(text).collect()
+async fn in_order(store: &Store, account: &UserAccountId, ids: &[ChunkId]) -> Vec<String> {
+    let chunks = store.chunks(ids, &MemoryScope::Account(account.clone()), None).await.unwrap();
+    let text = |id: &ChunkId| chunks.iter().find(|chunk| chunk.chunk == *id).unwrap().content.clone();
+    ids.iter().map(text).collect()
 }
 
-/// Everything that a follower knows who begins at `since`.
-async fn follow(store: &Store, shelf: i64, mut since: i64, page: usize) -> (Vec<Followed>, i64) {
+/// All memories and the last change that a follower from `since` reads.
+async fn follow(store: &Store, account_index: i64, mut since: i64, page: usize) -> (Vec<Followed>, i64) {
     let mut all = Vec::new();
     loop {
-        let changes = store.shelf_changes(shelf, since, &model(), page).await.unwrap();
+        let changes = store.account_index_changes(account_index, since, &model(), page).await.unwrap();
         if changes.memories.is_empty() {
             assert_eq!(changes.upto, since);
             return (all, since);
@@ -67,10 +67,10 @@ on_each_vector_index! {
             assert_eq!(texts(store, &ada, query).await, ["nothing of the kind"], "{query}");
         }
         let counted = asked("heat wing absent", 9).stems(Language::English);
-        let shelf = shelf(store, &ada).await;
-        assert_eq!(store.stems_counted(shelf.number, &counted).await.unwrap(), [2, 2, 0]);
-        assert!(shelf.length_average() > 1.0);
-        assert!(store.chunks_with_words(&shelf, &[], None, ChunkLimits::any(10)).await.unwrap().is_empty());
+        let account_index = account_index(store, &ada).await;
+        assert_eq!(store.stems_counted(account_index.number, &counted).await.unwrap(), [2, 2, 0]);
+        assert!(account_index.length_average() > 1.0);
+        assert!(store.chunks_with_words(&account_index, &[], None, ChunkLimits::any(10)).await.unwrap().is_empty());
     }
 
     async fn of_each_memory_only_its_share_is_found(world: &World) {
@@ -78,19 +78,19 @@ on_each_vector_index! {
         let shared = space(world, &ada).await;
         for (key, chunks) in [("first", 1), ("second", 70), ("third", 3), ("fourth", 130)] {
             let mut draft = Draft::new(world, &ada, key, &[]);
-            // The later in a memory, the longer and the worse; the last is not even meant.
+            // Later chunks of a memory are longer and rank lower; the last one does not match.
             draft.texts = (1..=chunks).map(|nth| format!("{key} heat wing{}", " more".repeat(nth))).collect();
             draft.texts.push(format!("{key} alone"));
             draft.spaces = vec![shared];
             draft.put(store, 9).await;
         }
-        let at = shelf(store, &ada).await;
+        let at = account_index(store, &ada).await;
         for spaces in [None, Some([shared])] {
             let found = async |chunks_max, each_max| {
                 let wanted = ChunkLimits { chunks_max, each_max: Some(each_max) };
                 let spaces = spaces.as_ref().map(<[_; 1]>::as_slice);
-                let found = store.chunks_with_words(&at, &stems("heat wing"), spaces, wanted).await.unwrap();
-                let texts = in_order(store, &ada, &found).await;
+                let ids = store.chunks_with_words(&at, &stems("heat wing"), spaces, wanted).await.unwrap();
+                let texts = in_order(store, &ada, &ids).await;
                 let what = |text: &String| (text.split(' ').next().unwrap().to_owned(), text.matches("more").count());
                 texts.iter().map(what).collect::<Vec<_>>()
             };
@@ -106,27 +106,27 @@ on_each_vector_index! {
         }
     }
 
-    /// Any typed text is read as words.
+    /// Any typed text is parsed as words.
     async fn no_query_is_an_error(world: &World) {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         Draft::new(world, &ada, "1", &["near or not near, and a column: stems"]).put(store, 9).await;
-        let shelf = shelf(store, &ada).await;
+        let account_index = account_index(store, &ada).await;
         for query in [
             "\"", "'", "near(a b)", "NOT", "OR OR", "a AND", "stems:near", "*", "-x", "^near", "(", "near*", "{a}", "\\",
             "x'; DROP TABLE words; --", "%", "_", "\0near", "$1", "🦀🦀", "\u{202e}near", "null", "[]", "\u{1}",
         ] {
             let stems = stems(query);
-            store.chunks_with_words(&shelf, &stems, None, ChunkLimits::any(10)).await.unwrap();
+            store.chunks_with_words(&account_index, &stems, None, ChunkLimits::any(10)).await.unwrap();
             let reach = CommonWordsLimits { chunks_max: 10, walked_max: 10, is_ranked: true };
-            store.chunks_with_common_words(&shelf, &stems, None, reach).await.unwrap();
-            store.chunks_of_newest_memories(&shelf, &stems, None, 10, 10).await.unwrap();
+            store.chunks_with_common_words(&account_index, &stems, None, reach).await.unwrap();
+            store.chunks_of_newest_memories(&account_index, &stems, None, 10, 10).await.unwrap();
             let names: Vec<String> = stems.into_iter().map(|asked| asked.stem).collect();
-            store.stems_counted(shelf.number, &names).await.unwrap();
+            store.stems_counted(account_index.number, &names).await.unwrap();
         }
         assert_eq!(texts(store, &ada, "near(").await.len(), 1);
     }
 
-    async fn words_and_passages_stay_within_their_scope(world: &World) {
+    async fn words_and_chunks_stay_within_their_scope(world: &World) {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let shared = space(world, &ada).await;
@@ -138,17 +138,17 @@ on_each_vector_index! {
         }
         assert_eq!(texts(store, &ada, "secret").await.len(), 2);
         let in_shared = MemoryScope::Spaces(vec![shared]);
-        let shelves = store.shelves_in(&in_shared, 9).await.unwrap();
-        assert_eq!(shelves.len(), 2);
-        assert_eq!(store.shelves_in(&in_shared, 1).await.unwrap().len(), 1);
+        let account_indexes = store.account_indexes_in(&in_shared, 9).await.unwrap();
+        assert_eq!(account_indexes.len(), 2);
+        assert_eq!(store.account_indexes_in(&in_shared, 1).await.unwrap().len(), 1);
         let stems = stems("shared secret");
         let (mut ranked, mut common, mut newest) = (Vec::new(), Vec::new(), Vec::new());
-        for shelf in &shelves {
+        for account_index in &account_indexes {
             let reach = CommonWordsLimits { chunks_max: 10, walked_max: 10, is_ranked: true };
             let within = Some(&[shared][..]);
-            ranked.extend(store.chunks_with_words(shelf, &stems, within, ChunkLimits::any(10)).await.unwrap());
-            common.extend(store.chunks_with_common_words(shelf, &stems, within, reach).await.unwrap());
-            newest.extend(store.chunks_of_newest_memories(shelf, &stems, within, 10, 10).await.unwrap());
+            ranked.extend(store.chunks_with_words(account_index, &stems, within, ChunkLimits::any(10)).await.unwrap());
+            common.extend(store.chunks_with_common_words(account_index, &stems, within, reach).await.unwrap());
+            newest.extend(store.chunks_of_newest_memories(account_index, &stems, within, 10, 10).await.unwrap());
         }
         for mut found in [ranked, common, newest] {
             found.sort_unstable();
@@ -157,15 +157,15 @@ on_each_vector_index! {
         }
         let everything: Vec<ChunkId> = (0..100).collect();
         let contents = async |scope: &MemoryScope| -> Vec<String> {
-            let passages = store.passages(&everything, scope, None).await.unwrap();
-            passages.into_iter().map(|passage| passage.content).collect()
+            let chunks = store.chunks(&everything, scope, None).await.unwrap();
+            chunks.into_iter().map(|chunk| chunk.content).collect()
         };
         assert_eq!(contents(&in_shared).await, ["a shared secret", "a shared secret"]);
         assert_eq!(contents(&MemoryScope::Account(bob)).await.len(), 2);
         assert!(contents(&MemoryScope::Spaces(vec![])).await.is_empty());
     }
 
-    /// More than one statement takes, and one in between that says nothing.
+    /// More chunks than one statement inserts, and one without words in between.
     async fn every_chunk_of_a_long_memory_has_its_own_words_and_its_own_vector(world: &World) {
         const COUNT: u16 = 300;
         const SILENT: usize = 7;
@@ -176,27 +176,27 @@ on_each_vector_index! {
         (long.title, long.texts) = ("", (0..COUNT).map(text).collect());
         long.vectors = (0..COUNT).map(vector).collect();
         long.put(store, 9).await;
-        let at = shelf(store, &ada).await;
+        let at = account_index(store, &ada).await;
         assert_eq!(store.stems_counted(at.number, &["common".into()]).await.unwrap(), [u32::from(COUNT) - 1]);
         let (followed, _) = follow(store, at.number, 0, 10).await;
         let chunks: Vec<ChunkId> = followed[0].vectors.iter().map(|(chunk, _)| *chunk).collect();
         let of = async |model: &ModelId| -> Vec<(String, Option<Vec<f32>>)> {
-            let passages = store.passages(&chunks, &MemoryScope::Account(ada.clone()), Some(model)).await.unwrap();
-            passages.into_iter().map(|passage| (passage.content, passage.vector)).collect()
+            let chunks = store.chunks(&chunks, &MemoryScope::Account(ada.clone()), Some(model)).await.unwrap();
+            chunks.into_iter().map(|chunk| (chunk.content, chunk.vector)).collect()
         };
-        let kept = of(&model()).await;
-        assert_eq!(kept.len(), usize::from(COUNT));
+        let rows = of(&model()).await;
+        assert_eq!(rows.len(), usize::from(COUNT));
         for at in (0..COUNT).filter(|at| usize::from(*at) != SILENT) {
-            assert!(kept.contains(&(text(at), Some(vector(at)))), "{at}");
+            assert!(rows.contains(&(text(at), Some(vector(at)))), "{at}");
             assert_eq!(texts(store, &ada, &format!("word{at}")).await, [text(at)]);
         }
-        // Another model's, all at once, the other way round.
+        // Vectors of another model, all at once, in reverse order.
         let other = ModelId { name: "other".into(), dimensions: 4 };
         let vectors: Vec<(ChunkId, Vec<f32>)> = chunks.iter().rev().copied().zip((0..COUNT).map(vector)).collect();
         assert_eq!(store.vectors_put(&other, &vectors).await.unwrap(), usize::from(COUNT));
         for (chunk, vector) in &vectors {
-            let passages = store.passages(&[*chunk], &MemoryScope::Account(ada.clone()), Some(&other)).await.unwrap();
-            assert_eq!(passages[0].vector.as_ref(), Some(vector));
+            let chunks = store.chunks(&[*chunk], &MemoryScope::Account(ada.clone()), Some(&other)).await.unwrap();
+            assert_eq!(chunks[0].vector.as_ref(), Some(vector));
         }
         assert!(store.all_embedded(&other).await.unwrap());
     }
@@ -205,17 +205,17 @@ on_each_vector_index! {
         let (store, ada) = (&world.store, world.account("ada@example.com").await);
         let text = "In den alten Häusern am Ufer wohnen seit vielen Jahren Fischer, und die Fähre zur Insel fährt um sieben Uhr morgens ab.";
         Draft::new(world, &ada, "1", &[text]).put(store, 9).await;
-        let kept = shelf(store, &ada).await;
-        assert_eq!(kept.languages().iter().collect::<Vec<_>>(), [Language::English, Language::German]);
+        let statistics = account_index(store, &ada).await;
+        assert_eq!(statistics.languages().iter().collect::<Vec<_>>(), [Language::English, Language::German]);
         assert_eq!(texts(store, &ada, "haus").await, [text]);
     }
 
     async fn chunks_without_a_vector_of_the_model_are_embedded_later(world: &World) {
         let (store, ada, bob) =
             (&world.store, world.account("ada@example.com").await, world.account("bob@example.com").await);
-        let mut done = Draft::new(world, &ada, "1", &["done"]);
-        done.vectors = vec![vec![1.0, 0.0, 0.0, 0.0]];
-        done.put(store, 9).await;
+        let mut draft = Draft::new(world, &ada, "1", &["done"]);
+        draft.vectors = vec![vec![1.0, 0.0, 0.0, 0.0]];
+        draft.put(store, 9).await;
         assert!(store.all_embedded(&model()).await.unwrap());
         Draft::new(world, &ada, "2", &["first", "second"]).put(store, 9).await;
         Draft::new(world, &bob, "3", &["third"]).put(store, 9).await;
@@ -223,23 +223,23 @@ on_each_vector_index! {
         assert_eq!(waiting.len(), 3);
         assert_eq!(waiting[0].title, "A title");
         assert_eq!(store.chunks_to_embed(&model(), 2).await.unwrap().len(), 2);
-        let before = shelf(store, &ada).await;
+        let before = account_index(store, &ada).await;
         let mut vectors: Vec<(ChunkId, Vec<f32>)> =
             waiting.iter().map(|waiting| (waiting.chunk, vec![0.0, 1.0, 0.0, 0.0])).collect();
-        // One that is gone by then.
+        // A chunk that is deleted by then.
         vectors.push((i64::MAX, vec![0.0; 4]));
         assert_eq!(store.vectors_put(&model(), &vectors).await.unwrap(), 3);
         assert!(store.all_embedded(&model()).await.unwrap());
         let (news, _) = follow(store, before.number, before.changes, 1).await;
         assert_eq!(news.len(), 1);
         assert_eq!(news[0].vectors.len(), 2);
-        // Another model begins with those of the first.
+        // Another model starts with chunks that have vectors of the first.
         let other = ModelId { name: "other".into(), dimensions: 4 };
         assert_eq!(store.chunks_to_embed(&other, 10).await.unwrap().len(), 4);
-        let passages = store.passages(&[waiting[0].chunk], &MemoryScope::Account(ada.clone()), Some(&model())).await.unwrap();
-        assert_eq!(passages[0].vector.as_deref(), Some(&[0.0, 1.0, 0.0, 0.0][..]));
-        let passages = store.passages(&[waiting[0].chunk], &MemoryScope::Account(ada), Some(&other)).await.unwrap();
-        assert_eq!(passages[0].vector, None);
+        let chunks = store.chunks(&[waiting[0].chunk], &MemoryScope::Account(ada.clone()), Some(&model())).await.unwrap();
+        assert_eq!(chunks[0].vector.as_deref(), Some(&[0.0, 1.0, 0.0, 0.0][..]));
+        let chunks = store.chunks(&[waiting[0].chunk], &MemoryScope::Account(ada), Some(&other)).await.unwrap();
+        assert_eq!(chunks[0].vector, None);
     }
 
     async fn a_reader_of_the_changes_knows_every_chunk(world: &World) {
@@ -253,12 +253,12 @@ on_each_vector_index! {
             draft.put(store, 9).await;
             drafts.push(draft);
         }
-        let number = shelf(store, &ada).await.number;
+        let number = account_index(store, &ada).await.number;
         let (all, upto) = follow(store, number, 0, 4).await;
         let ids: Vec<_> = all.iter().map(|followed| followed.memory).collect();
         assert_eq!(ids, drafts.iter().map(|draft| draft.id).collect::<Vec<_>>());
         assert_eq!(all[0].vectors[0].1, packed(&[0.5; 4]));
-        // A link, a deletion, a change: each is returned once, deletions too.
+        // A link, a deletion, a change: each is returned once, including deletions.
         drafts[0].spaces = vec![red];
         drafts[0].put(store, 9).await;
         store.memory_delete(drafts[1].id, &ada).await.unwrap();
@@ -272,9 +272,9 @@ on_each_vector_index! {
             assert_eq!(last(2).vectors.len(), 1);
             assert!(news.iter().all(|followed| drafts[..3].iter().any(|draft| draft.id == followed.memory)));
         }
-        // A follower that is further behind than the remembered deletions starts from the beginning.
-        world.tamper("UPDATE shelves SET changes = changes + 200000").await;
-        let changes = store.shelf_changes(number, upto, &model(), 100).await.unwrap();
+        // A follower that is further behind than the stored deletions starts from the beginning.
+        world.tamper("UPDATE account_indexes SET changes = changes + 200000").await;
+        let changes = store.account_index_changes(number, upto, &model(), 100).await.unwrap();
         assert!(changes.anew);
         assert_eq!(changes.memories.len(), 5);
     }

@@ -1,4 +1,4 @@
-//! Following the changes of a shelf, for an index in memory that has to agree with the committed rows.
+//! Reads the changes of an account index, for an in-memory index that must agree with the committed rows.
 
 use domain::ids::{MemoryId, SpaceId};
 use domain::memory::ModelId;
@@ -13,59 +13,60 @@ use crate::pool::{query, scalar};
 use crate::row::limit;
 use async_recursion::async_recursion as boxed;
 
-/// Some changes of a shelf, in their order.
+/// Changes of an account index, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changes {
-    /// The last change that is in here, or the `since` that was asked for when there is none.
+    /// The last included change, or the requested `since` if there is none.
     pub upto: i64,
-    /// Whether the index has to be rebuilt: its state is older than the remembered deletions.
+    /// Whether the index has to be rebuilt: the deletions since its state are no longer stored.
     pub anew: bool,
-    /// Memories as they are now.
+    /// Current state of the changed memories.
     pub memories: Vec<Followed>,
 }
 
-/// A memory as it is now.
+/// Current state of a memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Followed {
     /// Id of the memory.
     pub memory: MemoryId,
     /// The spaces that it is linked to.
     pub spaces: Vec<SpaceId>,
-    /// Its chunks that have a vector of the model, packed; empty when the memory was deleted.
+    /// Its chunks with a vector of the model, packed; empty if the memory was deleted.
     pub vectors: Vec<(ChunkId, Vec<u8>)>,
 }
 
 impl Store {
-    /// What changed on a shelf after the change `since`, about `memories_max` memories of it; 0 is before the first.
+    /// Changes of an account index after the change `since`, of about `memories_max` memories; `since` = 0 reads from the start.
     #[boxed]
-    pub async fn shelf_changes(
+    pub async fn account_index_changes(
         &self,
-        shelf_number: i64,
+        account_index_number: i64,
         since: i64,
         model: &ModelId,
         memories_max: usize,
     ) -> Result<Changes, StoreError> {
-        // Each is one statement, so that a memory that changes meanwhile is either here whole or comes with the next call.
+        // Each is one statement, so that a memory that changes during the call is either complete here or returned by the next call.
         const DELETED: &str = "SELECT memory_id, changed FROM memories_deleted
-            WHERE shelf = $1 AND changed > $2 ORDER BY changed LIMIT $3";
+            WHERE account_index = $1 AND changed > $2 ORDER BY changed LIMIT $3";
         const CHANGED: &str = "SELECT m.id, m.changed, m.spaces, c.id AS chunk, v.vector
-            FROM (SELECT id, changed, spaces FROM memories WHERE shelf = $1 AND changed > $2 ORDER BY changed LIMIT $3) m
+            FROM (SELECT id, changed, spaces FROM memories WHERE account_index = $1 AND changed > $2 ORDER BY changed LIMIT $3) m
                 LEFT JOIN chunks c ON c.memory_id = m.id
                 LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $4
             ORDER BY m.changed, c.id";
-        const NEWEST: &str = "SELECT changes FROM shelves WHERE number = $1";
-        const DO: Operation = Operation::FollowChangesOfShelf;
-        let newest: Option<i64> = scalar(NEWEST).bind(shelf_number).fetch_optional(&self.pool).during(DO).await?;
+        const NEWEST: &str = "SELECT changes FROM account_indexes WHERE number = $1";
+        const DO: Operation = Operation::FollowChangesOfAccountIndex;
+        let newest: Option<i64> =
+            scalar(NEWEST).bind(account_index_number).fetch_optional(&self.pool).during(DO).await?;
         let newest = newest.unwrap_or(0);
         let anew = since > 0 && since < newest - deletions_kept();
         let since = if anew { 0 } else { since };
         let model = model.to_string();
-        // Who begins knows nothing that could have been deleted.
+        // A follower that starts has no memories that could have been deleted.
         let deleted: Vec<(Uuid, i64)> = if since == 0 {
             Vec::new()
         } else {
             query(DELETED)
-                .bind(shelf_number)
+                .bind(account_index_number)
                 .bind(since)
                 .bind(limit(memories_max))
                 .fetch_all(&self.pool)
@@ -73,7 +74,7 @@ impl Store {
                 .await?
         };
         let changed: Vec<ChangedRow> = query(CHANGED)
-            .bind(shelf_number)
+            .bind(account_index_number)
             .bind(since)
             .bind(limit(memories_max))
             .bind(&model)
@@ -91,7 +92,7 @@ impl Store {
                 last.vectors.push((chunk, vector));
             }
         }
-        // A full page ends where it ends; beyond, the other list may have gaps.
+        // A full page ends at its last change; beyond it, the other list may have gaps.
         let end =
             |count: usize, last: Option<i64>| if count < memories_max { i64::MAX } else { last.unwrap_or(i64::MAX) };
         let upto = end(deleted.len(), deleted.last().map(|(_, changed)| *changed))
@@ -103,7 +104,7 @@ impl Store {
         });
         memories.extend(gone);
         memories.sort_by_key(|(changed, _)| *changed);
-        // Changes beyond the end are returned too: they are committed, and are returned again by the next call.
+        // Changes beyond the end are returned too: they are committed, and the next call returns them again.
         Ok(Changes { upto, anew, memories: memories.into_iter().map(|(_, followed)| followed).collect() })
     }
 }

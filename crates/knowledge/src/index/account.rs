@@ -6,9 +6,9 @@ use std::collections::{HashMap, HashSet};
 use domain::ids::{MemoryId, SpaceId};
 use domain::memory::ModelId;
 use store::Corrupt;
-use store::passage::follow::{Changes, Followed};
-use store::passage::vector::unpacked;
-use store::passage::{ChunkId, ChunkLimits};
+use store::chunk::follow::{Changes, Followed};
+use store::chunk::vector::unpacked;
+use store::chunk::{ChunkId, ChunkLimits};
 
 use super::Settings;
 use super::flat::Flat;
@@ -142,12 +142,11 @@ impl AccountIndex {
             let threads = (all / settings.rows_of_thread.max(1)).clamp(1, settings.threads_max.max(1));
             self.vectors.nearest(query, count, rows, threads, settings.exact_max)
         };
-        let found = match wanted.each_max {
+        let hits = match wanted.each_max {
             None => near(wanted.chunks_max, spaces.map(|spaces| self.rows_in(spaces)).as_deref()),
             Some(each_max) => self.spread(spaces, (wanted.chunks_max, each_max), near),
         };
-        found
-            .into_iter()
+        hits.into_iter()
             .filter_map(|near| self.rows.get(near.row as usize).map(|(chunk, _)| (*chunk, near.cosine)))
             .collect()
     }
@@ -169,11 +168,11 @@ impl AccountIndex {
         let entries = memories.into_iter().filter_map(|memory| self.memories.get(memory));
         let (long, short): (Vec<&Entry>, Vec<&Entry>) = entries.partition(|entry| entry.rows.len() > each_max);
         let short: Vec<u32> = short.into_iter().flat_map(|entry| entry.rows.iter().copied()).collect();
-        let mut found = near(count, Some(&short));
-        found.extend(long.into_iter().flat_map(|entry| near(each_max, Some(&entry.rows))));
-        found.sort_unstable_by_key(|near| Reverse(*near));
-        found.truncate(count);
-        found
+        let mut hits = near(count, Some(&short));
+        hits.extend(long.into_iter().flat_map(|entry| near(each_max, Some(&entry.rows))));
+        hits.sort_unstable_by_key(|near| Reverse(*near));
+        hits.truncate(count);
+        hits
     }
 
     /// Rows of all memories in these spaces, without duplicates.
@@ -193,7 +192,7 @@ mod tests {
 
     use domain::Rng;
     use proptest::prelude::*;
-    use store::passage::vector::packed;
+    use store::chunk::vector::packed;
 
     use super::*;
 
@@ -219,7 +218,7 @@ mod tests {
                 prop_assert_eq!(index.upto(), step);
             }
             let divided = Settings { rows_of_thread: 8, threads_max: 3, ..Settings::default() };
-            let names = |found: Vec<(ChunkId, f32)>| found.into_iter().map(|(chunk, _)| chunk).collect::<Vec<_>>();
+            let names = |hits: Vec<(ChunkId, f32)>| hits.into_iter().map(|(chunk, _)| chunk).collect::<Vec<_>>();
             let sorted = |mut chunks: Vec<ChunkId>| { chunks.sort_unstable(); chunks };
             let all = sorted(truth.values().flat_map(|(chunks, _)| chunks.clone()).collect());
             prop_assert_eq!(index.vectors(), all.len());
@@ -229,18 +228,18 @@ mod tests {
             }
             for each_max in 1..4 {
                 let of_each = ChunkLimits { chunks_max: 1_000, each_max: Some(each_max) };
-                let found = names(index.nearest(&vector(1), of_each, None, &divided));
-                // The expected order is that of an exhaustive search.
+                let hits = names(index.nearest(&vector(1), of_each, None, &divided));
+                // Compares with the order of an exhaustive search.
                 let order = names(index.nearest(&vector(1), ChunkLimits::any(1_000), None, &divided));
                 let first = |chunks: &[ChunkId]| {
                     let of_it = order.iter().copied().filter(|chunk| chunks.contains(chunk));
                     of_it.take(each_max).collect::<Vec<_>>()
                 };
                 let expected = truth.values().flat_map(|(chunks, _)| first(chunks)).collect();
-                prop_assert_eq!(sorted(found.clone()), sorted(expected));
-                prop_assert!(order.iter().filter(|chunk| found.contains(chunk)).eq(&found));
+                prop_assert_eq!(sorted(hits.clone()), sorted(expected));
+                prop_assert!(order.iter().filter(|chunk| hits.contains(chunk)).eq(&hits));
                 let few = ChunkLimits { chunks_max: 3, ..of_each };
-                prop_assert_eq!(&names(index.nearest(&vector(1), few, None, &divided)), &found[..found.len().min(3)]);
+                prop_assert_eq!(&names(index.nearest(&vector(1), few, None, &divided)), &hits[..hits.len().min(3)]);
             }
             for space in &spaces {
                 let inside = truth.values().filter(|(_, linked)| linked.contains(space));

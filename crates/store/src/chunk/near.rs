@@ -1,11 +1,11 @@
-//! Vectors that the database compares itself: PostgreSQL with the extension pgvector.
+//! Vector search in the database: PostgreSQL with the extension pgvector.
 //!
-//! The table `vectors_near` has the vectors once more, in the extension's own type, and triggers on `vectors` keep it: every
-//! process that writes, also one that searches in memory, changes both in one transaction. It is made at start ([`prepare`]) and not by a
-//! migration, since the extension may be absent, and come later. Older vectors are copied page by page.
+//! The table `vectors_near` contains a copy of the vectors in the extension's own type. Triggers on `vectors` maintain it, so that every
+//! writing process, even one that searches in memory, changes both in one transaction. The table is created at start ([`prepare`]) and not
+//! by a migration, because the extension may be installed later. Older vectors are copied page by page.
 //!
-//! A shelf is compared vector by vector as long as that is fast. A larger one gets an index of its own ([`graph`]), so that no
-//! candidate is lost to a filter; a search of spaces always compares all that is in them.
+//! A small account index is compared vector by vector. A larger one gets a separate index ([`graph`]), so that a filter does not remove
+//! candidates; a search of spaces always compares all their vectors.
 
 mod count;
 pub mod graph;
@@ -28,15 +28,15 @@ use crate::row::limit;
 use crate::{Pool, Store, in_transaction, joined};
 use async_recursion::async_recursion as boxed;
 
-/// Numbers of a vector that the extension can keep an index of.
+/// Maximum dimensions of a vector that the extension can index.
 pub const DIMENSIONS_MAX: u16 = 2_000;
 
 /// Chunks with their cosines, nearest first.
 pub type Neighbours = Vec<(ChunkId, f32)>;
 
-/// Around a statement that compares chunks: the nearest of them, at most `$4`.
+/// Around a statement that compares chunks: the nearest chunks, at most `$4`.
 const NEAREST: [&str; 2] = ["SELECT chunk_id, far FROM (", ") compared ORDER BY far, chunk_id LIMIT $4"];
-/// The same, with a maximum for each memory, whose parameter follows the second part.
+/// The same, with a maximum per memory; its parameter follows the second part.
 const NEAREST_OF_EACH: [&str; 3] = [
     "SELECT chunk_id, far FROM (SELECT chunk_id, far, ROW_NUMBER() OVER
         (PARTITION BY memory_id ORDER BY far, chunk_id) AS place FROM (",
@@ -45,8 +45,8 @@ const NEAREST_OF_EACH: [&str; 3] = [
 ];
 
 impl Store {
-    /// The chunks of a shelf that are nearest to a vector, each with its cosine, nearest first. Beyond `exact_max` chunks the shelf's
-    /// own index answers, if there is one yet; then only its candidates are spread over memories.
+    /// The nearest chunks of an account index to a vector, each with its cosine, nearest first. Above `exact_max` chunks the graph of the
+    /// account index is used if it exists; then only its candidates are spread over memories.
     #[boxed]
     pub async fn nearest(
         &self,
@@ -57,7 +57,7 @@ impl Store {
         exact_max: usize,
     ) -> Result<Neighbours, StoreError> {
         const COMPARED: &str = "SELECT chunk_id, memory_id, vector <=> CAST($3 AS vector) AS far FROM vectors_near
-                WHERE shelf = $1 AND model = $2";
+                WHERE account_index = $1 AND model = $2";
         const ALL: &str = joined!(NEAREST[0], COMPARED, NEAREST[1]);
         const OF_EACH: &str = joined!(NEAREST_OF_EACH[0], COMPARED, NEAREST_OF_EACH[1], "$5", NEAREST_OF_EACH[2]);
         const DO: Operation = Operation::FindNearVectors;
@@ -66,7 +66,7 @@ impl Store {
         if on.chunks > limit(exact_max) {
             let walked_max = if wanted.each_max.is_some() { EXTENSION_MAX / 2 } else { rows_max };
             let walked = by_graph(&self.pool, on, model, &query, walked_max).during(DO).await?;
-            // Deleted vectors stay in a graph for a while, where they take the places of others.
+            // Deleted vectors stay in a graph for a while and take up places of the result.
             if limit(walked.len()) >= walked_max.min(on.chunks) {
                 return Ok(shared_out(walked, wanted));
             }
@@ -77,11 +77,11 @@ impl Store {
         Ok(cosines(rows.fetch_all(pool).during(DO).await?))
     }
 
-    /// The same for memories that are linked to one of `spaces` and are on one of `shelves`. All of them are compared.
+    /// The same for memories that are linked to one of `spaces` and belong to one of `account_indexes`. All vectors are compared.
     #[boxed]
     pub async fn nearest_in_spaces(
         &self,
-        shelves: &[AccountStatistics],
+        account_indexes: &[AccountStatistics],
         spaces: &[SpaceId],
         model: &ModelId,
         query: &[f32],
@@ -91,13 +91,13 @@ impl Store {
                 FROM (SELECT DISTINCT s.memory_id FROM memory_spaces s WHERE s.space_id IN
                         (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))) linked
                     JOIN memories m ON m.id = linked.memory_id
-                    JOIN vectors_near n ON n.shelf = m.shelf AND n.memory_id = m.id
-                WHERE m.shelf IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($1 AS json)))
+                    JOIN vectors_near n ON n.account_index = m.account_index AND n.memory_id = m.id
+                WHERE m.account_index IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($1 AS json)))
                     AND n.model = $5";
         const ALL: &str = joined!(NEAREST[0], COMPARED, NEAREST[1]);
         const OF_EACH: &str = joined!(NEAREST_OF_EACH[0], COMPARED, NEAREST_OF_EACH[1], "$6", NEAREST_OF_EACH[2]);
         let Some((pool, query)) = self.comparing(query) else { return Ok(Neighbours::new()) };
-        let numbers: Vec<i64> = shelves.iter().map(|shelf| shelf.number).collect();
+        let numbers: Vec<i64> = account_indexes.iter().map(|account_index| account_index.number).collect();
         let rows = crate::pool::query(if wanted.each_max.is_some() { OF_EACH } else { ALL });
         let rows = rows.bind(json(&numbers)).bind(json(spaces)).bind(query).bind(limit(wanted.chunks_max));
         let rows = rows.bind(model.to_string());
@@ -105,7 +105,7 @@ impl Store {
         Ok(cosines(rows.fetch_all(pool).during(Operation::FindNearVectorsInSpaces).await?))
     }
 
-    /// The database and a vector as the extension reads it, if they can be compared with anything at all.
+    /// The connection pool and the vector in the extension's text form; `None` if the vector cannot be compared.
     fn comparing(&self, query: &[f32]) -> Option<(&PostgresPool, String)> {
         let Pool::Postgres(pool) = &self.pool else { return None };
         let numbers: Vec<String> = query.iter().map(ToString::to_string).collect();
@@ -113,10 +113,10 @@ impl Store {
     }
 }
 
-/// A chunk, how far it is, and its memory.
+/// A chunk, its distance, and its memory.
 type NeighbourRow = (i64, f64, Uuid);
 
-/// Nothing when there is no graph of the shelf, or none that is whole.
+/// Empty if the account index has no complete graph.
 async fn by_graph(
     pool: &Pool,
     on: &AccountStatistics,
@@ -124,16 +124,16 @@ async fn by_graph(
     query: &str,
     rows_max: i64,
 ) -> Result<Vec<NeighbourRow>, sqlx::Error> {
-    // The condition of a partial index is seen only where numbers and names are known when the plan is made.
+    // The planner uses a partial index only if numbers and names are literals in the statement.
     const SET: &str =
         "SELECT set_config('hnsw.ef_search', $2, true), set_config('plan_cache_mode', 'force_custom_plan', true),
             set_config('enable_sort', 'off', true)
         FROM pg_index WHERE indexrelid = to_regclass($1) AND indisvalid";
     let size = model.dimensions;
-    // The expression is that of the index.
+    // The expression must equal the expression of the index.
     let sql = format!(
         "SELECT chunk_id, CAST(vector AS vector({size})) <=> CAST($3 AS vector({size})) AS far, memory_id FROM vectors_near
-        WHERE shelf = $1 AND model = $2 ORDER BY far LIMIT $4"
+        WHERE account_index = $1 AND model = $2 ORDER BY far LIMIT $4"
     );
     in_transaction!(pool, |tx| {
         let set = crate::pool::query(SET).bind(graph_name(on.number, model)).bind(breadth(rows_max).to_string());
@@ -147,26 +147,26 @@ async fn by_graph(
     .await
 }
 
-/// The first candidates, nearest first, of each memory no more than its share.
+/// The first candidates, nearest first, with at most `each_max` of each memory.
 fn shared_out(walked: Vec<NeighbourRow>, wanted: ChunkLimits) -> Neighbours {
     let mut taken: HashMap<Uuid, usize> = HashMap::new();
-    let kept = walked.into_iter().filter(|(_, _, memory)| {
+    let limited = walked.into_iter().filter(|(_, _, memory)| {
         let taken = taken.entry(*memory).or_default();
         *taken += 1;
         wanted.each_max.is_none_or(|each_max| *taken <= each_max)
     });
-    cosines(kept.map(|(chunk, far, _)| (chunk, far)).take(wanted.chunks_max).collect())
+    cosines(limited.map(|(chunk, far, _)| (chunk, far)).take(wanted.chunks_max).collect())
 }
 
-/// More neighbours the extension does not keep in view.
+/// The extension's maximum of `hnsw.ef_search`.
 const EXTENSION_MAX: i64 = 1_000;
 
-/// How many neighbours a search of a graph keeps in view: some that were deleted are among them.
+/// The number of neighbours that a search of a graph considers; some may be deleted.
 fn breadth(rows_max: i64) -> i64 {
     (2 * rows_max).clamp(100, EXTENSION_MAX)
 }
 
-/// A cosine of a vector without length is no number; such a one is near to nothing.
+/// The cosine of a zero vector is NaN; it is treated as distant.
 #[expect(clippy::cast_possible_truncation, reason = "a cosine")]
 fn cosines(rows: Vec<(i64, f64)>) -> Neighbours {
     let cosine = |far: f64| if far.is_finite() { (1.0 - far) as f32 } else { 0.0 };

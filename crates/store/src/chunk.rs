@@ -1,8 +1,8 @@
-//! Passages: the chunks that memories are cut into, and what finds them (`docs/decisions/0022-search.md` and `docs/decisions/0023-vectors.md`).
+//! Chunks of memories, and their full-text and vector search (`docs/decisions/0022-search.md` and `docs/decisions/0023-vectors.md`).
 //!
-//! Two ways lead to a chunk: its words ([`words`]), kept in the database's own index, and its vector. A process keeps an
-//! index of the vectors in memory and follows the shelf's changes ([`follow`]), or lets the database compare them ([`near`]). The chunks that were
-//! found are read here, in the scope of the caller.
+//! Chunks are found by their words ([`words`]), in the database's own index, or by their vectors. A process keeps an index of the vectors
+//! in memory and follows the changes of the account index ([`follow`]), or lets the database compare them ([`near`]). The candidates are
+//! read here, in the scope of the caller.
 
 pub mod common;
 pub mod embedding;
@@ -24,16 +24,16 @@ use crate::pool::query;
 use crate::{Store, joined};
 use async_recursion::async_recursion as boxed;
 
-/// A chunk's number; a number is never used twice.
+/// Number of a chunk; numbers are never reused.
 pub type ChunkId = i64;
 
 crate::row! {
-    /// What an account keeps, in numbers.
+    /// Counts of an account's memories.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct AccountStatistics {
-        /// Number of the shelf.
+        /// Number of the account index.
         pub number: i64,
-        /// Chunks of all its memories.
+        /// Number of chunks of all its memories.
         pub chunks: i64,
         /// The sum of their lengths, in words.
         pub words: i64,
@@ -44,72 +44,72 @@ crate::row! {
     }
 }
 
-/// Maximum number of chunks of a search.
+/// Limits of the chunks of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkLimits {
     /// Maximum number of chunks.
     pub chunks_max: usize,
-    /// Of one memory at most; none: of any as many as there are.
+    /// Maximum number of chunks of one memory; `None` for no limit.
     pub each_max: Option<usize>,
 }
 
 impl ChunkLimits {
-    /// The best, whosever they are.
+    /// The best chunks, without a limit per memory.
     pub fn any(chunks_max: usize) -> Self {
         Self { chunks_max, each_max: None }
     }
 
-    /// About `chunks` chunks, spread over up to `memories` memories: each gets at most its share.
+    /// About `chunks` chunks, spread over up to `memories` memories: each memory gets at most an equal share.
     pub fn spread(chunks: usize, memories: usize) -> Self {
         let each = chunks.checked_div(memories).unwrap_or(chunks).max(1);
         Self { chunks_max: chunks.max(memories), each_max: Some(each) }
     }
 }
 
-/// A chunk that may be an answer.
+/// A chunk of a search result, before scoring.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chunk {
     /// Number of the chunk.
     pub chunk: ChunkId,
     /// Id of the memory that contains it.
     pub memory: MemoryId,
-    /// Number of its shelf.
-    pub shelf: i64,
+    /// Number of its account index.
+    pub account_index: i64,
     /// Title of the memory.
     pub title: String,
     /// Language of the memory, in which its words are stemmed.
     pub language: Language,
     /// Text of the chunk.
     pub content: String,
-    /// Its length in words, those of the title weighted.
+    /// Its length in words; words of the title are weighted.
     pub words: u32,
-    /// Its vector, if the model made one.
+    /// Its vector, if it is embedded.
     pub vector: Option<Vec<f32>>,
 }
 
 impl AccountStatistics {
-    /// The languages of its memories.
+    /// The languages of the account's memories.
     pub fn languages(&self) -> LanguageSet {
         LanguageSet::from_bits(self.languages)
     }
 }
 
 impl Store {
-    /// The shelves with memories of a scope, at most `shelves_max`, the fullest first.
+    /// The account indexes with memories of a scope, at most `account_indexes_max`, largest first.
     #[boxed]
-    pub async fn shelves_in(
+    pub async fn account_indexes_in(
         &self,
         scope: &MemoryScope,
-        shelves_max: usize,
+        account_indexes_max: usize,
     ) -> Result<Vec<AccountStatistics>, StoreError> {
-        const OF_ACCOUNT: &str = "SELECT number, chunks, words, changes, languages FROM shelves
+        const OF_ACCOUNT: &str = "SELECT number, chunks, words, changes, languages FROM account_indexes
             WHERE account_id = $1 AND $2 IS NULL LIMIT $3";
-        const OF_SPACES_SQLITE: &str = "SELECT number, chunks, words, changes, languages FROM shelves
-            WHERE $1 IS NULL AND number IN (SELECT s.shelf FROM space_shelves s WHERE s.memories > 0
+        const OF_SPACES_SQLITE: &str = "SELECT number, chunks, words, changes, languages FROM account_indexes
+            WHERE $1 IS NULL AND number IN (SELECT s.account_index FROM space_indexes s WHERE s.memories > 0
                 AND s.space_id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2)))
             ORDER BY chunks DESC, number LIMIT $3";
-        const OF_SPACES_POSTGRES: &str = "SELECT number, chunks, words, changes, languages FROM shelves
-            WHERE $1 IS NULL AND number IN (SELECT s.shelf FROM space_shelves s WHERE s.memories > 0
+        const OF_SPACES_POSTGRES: &str = "SELECT number, chunks, words, changes, languages FROM account_indexes
+            WHERE $1 IS NULL AND number IN (SELECT s.account_index FROM space_indexes s WHERE s.memories > 0
                 AND s.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json))))
             ORDER BY chunks DESC, number LIMIT $3";
         let sql = match (scope, self.pool.is_postgres()) {
@@ -121,29 +121,29 @@ impl Store {
         query(sql)
             .bind(account)
             .bind(&spaces)
-            .bind(crate::row::limit(shelves_max))
+            .bind(crate::row::limit(account_indexes_max))
             .fetch_all(&self.pool)
-            .during(Operation::FindShelvesOfSearch)
+            .during(Operation::FindAccountIndexesOfSearch)
             .await
     }
 
-    /// Those of `chunks` that are in a scope, with their vectors of `model`, in any order.
+    /// The given `chunks` that are in a scope, with their vectors of `model`, in any order.
     #[boxed]
-    pub async fn passages(
+    pub async fn chunks(
         &self,
         chunks: &[ChunkId],
         scope: &MemoryScope,
         model: Option<&ModelId>,
     ) -> Result<Vec<Chunk>, StoreError> {
         const SQLITE: &str = joined!(
-            "SELECT c.id, c.memory_id, m.shelf, m.title, m.language, c.content, c.words, v.vector
+            "SELECT c.id, c.memory_id, m.account_index, m.title, m.language, c.content, c.words, v.vector
             FROM chunks c JOIN memories m ON m.id = c.memory_id
                 LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $3
             WHERE c.id IN (SELECT value FROM json_each($4)) AND ",
             IN_SCOPE_SQLITE
         );
         const POSTGRES: &str = joined!(
-            "SELECT c.id, c.memory_id, m.shelf, m.title, m.language, c.content, c.words, v.vector
+            "SELECT c.id, c.memory_id, m.account_index, m.title, m.language, c.content, c.words, v.vector
             FROM chunks c JOIN memories m ON m.id = c.memory_id
                 LEFT JOIN vectors v ON v.chunk_id = c.id AND v.model = $3
             WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($4 AS json))) AND ",
@@ -152,23 +152,23 @@ impl Store {
         let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
         let (account, spaces) = scope.binds();
         let (model, chunks) = (model.map(ToString::to_string), json(chunks));
-        let rows: Vec<PassageRow> = query(sql)
+        let rows: Vec<ChunkRow> = query(sql)
             .bind(account)
             .bind(&spaces)
             .bind(&model)
             .bind(&chunks)
             .fetch_all(&self.pool)
-            .during(Operation::ReadPassages)
+            .during(Operation::ReadChunks)
             .await?;
-        rows.into_iter().map(PassageRow::into_passage).collect()
+        rows.into_iter().map(ChunkRow::into_chunk).collect()
     }
 }
 
 crate::row! {
-    struct PassageRow {
+    struct ChunkRow {
         id: i64,
         memory_id: Uuid,
-        shelf: i64,
+        account_index: i64,
         title: String,
         language: String,
         content: String,
@@ -177,12 +177,12 @@ crate::row! {
     }
 }
 
-impl PassageRow {
-    fn into_passage(self) -> Result<Chunk, StoreError> {
+impl ChunkRow {
+    fn into_chunk(self) -> Result<Chunk, StoreError> {
         Ok(Chunk {
             chunk: self.id,
             memory: self.memory_id.into(),
-            shelf: self.shelf,
+            account_index: self.account_index,
             title: self.title,
             language: language_of(&self.language),
             content: self.content,
@@ -192,7 +192,7 @@ impl PassageRow {
     }
 }
 
-/// The language of a column; the default for a language of a newer version, which this one does not know.
+/// The language of a column; the default for an unknown language, which a newer version may have written.
 pub(crate) fn language_of(column: &str) -> Language {
     Language::of_code(column).unwrap_or_default()
 }

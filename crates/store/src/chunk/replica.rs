@@ -12,10 +12,15 @@ use crate::replica::Replica;
 use async_recursion::async_recursion as boxed;
 
 impl Store {
-    /// The same facts for a search: on the replica, if it has the accounts of the search as the primary has them. A memory that was
-    /// acknowledged is found in either case.
+    /// The store for a search: the replica if its account indexes equal the given ones, otherwise the primary. In both cases an
+    /// acknowledged memory is found.
     #[boxed]
-    pub async fn for_search(&self, scope: &MemoryScope, shelves: &[AccountStatistics], shelves_max: usize) -> Self {
+    pub async fn for_search(
+        &self,
+        scope: &MemoryScope,
+        account_indexes: &[AccountStatistics],
+        account_indexes_max: usize,
+    ) -> Self {
         let Some((replica, pool)) = self.current_replica() else { return self.clone() };
         let there = Self {
             pool,
@@ -25,9 +30,9 @@ impl Store {
             replica: None,
             is_replica: true,
         };
-        match timeout(replica.read_deadline(), there.shelves_in(scope, shelves_max)).await {
-            Ok(Ok(found)) if found == shelves => return there,
-            // A change is on its way.
+        match timeout(replica.read_deadline(), there.account_indexes_in(scope, account_indexes_max)).await {
+            Ok(Ok(found)) if found == account_indexes => return there,
+            // The replica lacks a change.
             Ok(Ok(_)) => {}
             Ok(Err(error)) => replica.failed(&error),
             Err(elapsed) => replica.failed(&elapsed),
@@ -35,14 +40,14 @@ impl Store {
         self.clone()
     }
 
-    /// A search on the store that [`Self::for_search`] gave failed.
+    /// Records that a search on the store from [`Self::for_search`] failed.
     pub fn search_failed(&self, error: &StoreError) {
         if let Some(replica) = &self.replica {
             replica.failed(error);
         }
     }
 
-    /// Whether [`Self::for_search`] gave it, on the replica.
+    /// Whether this store is the replica.
     pub fn is_replica(&self) -> bool {
         self.is_replica
     }

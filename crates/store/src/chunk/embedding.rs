@@ -1,4 +1,5 @@
-//! Chunks that have no vector of the model that is in use: they were kept while it was away, or another model made theirs.
+//! Chunks without a vector of the current model: it was unavailable when they were added, or another model embedded
+//! them.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,7 @@ use crate::{Store, in_transaction};
 use async_recursion::async_recursion as boxed;
 
 crate::row! {
-    /// A chunk that waits for its vector.
+    /// A chunk without a vector.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Unembedded {
         /// Number of the chunk.
@@ -29,7 +30,7 @@ crate::row! {
 }
 
 impl Store {
-    /// Chunks that have no vector of `model`, those that have none at all first.
+    /// Chunks without a vector of `model`; chunks without any vector come first.
     #[boxed]
     pub async fn chunks_to_embed(&self, model: &ModelId, rows_max: usize) -> Result<Vec<Unembedded>, StoreError> {
         const SQL: &str = "SELECT c.id, m.title, c.content
@@ -51,15 +52,16 @@ impl Store {
         Ok(self.chunks_to_embed(model, 1).await?.is_empty())
     }
 
-    /// Gives chunks their vectors. Those that are gone meanwhile are passed over; says how many were not.
+    /// Stores vectors of chunks. Deleted chunks are skipped; returns the number of stored vectors.
     #[boxed]
     pub async fn vectors_put(&self, model: &ModelId, vectors: &[(ChunkId, Vec<f32>)]) -> Result<usize, StoreError> {
-        const OF_SQLITE: &str = "SELECT m.shelf, m.id, c.id FROM chunks c JOIN memories m ON m.id = c.memory_id
-            WHERE c.id IN (SELECT value FROM json_each($1)) ORDER BY m.shelf, m.id";
-        const OF_POSTGRES: &str = "SELECT m.shelf, m.id, c.id FROM chunks c JOIN memories m ON m.id = c.memory_id
+        const OF_SQLITE: &str = "SELECT m.account_index, m.id, c.id FROM chunks c JOIN memories m ON m.id = c.memory_id
+            WHERE c.id IN (SELECT value FROM json_each($1)) ORDER BY m.account_index, m.id";
+        const OF_POSTGRES: &str =
+            "SELECT m.account_index, m.id, c.id FROM chunks c JOIN memories m ON m.id = c.memory_id
             WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($1 AS json)))
-            ORDER BY m.shelf, m.id";
-        const NEXT: &str = "UPDATE shelves SET changes = changes + $2 WHERE number = $1 RETURNING changes";
+            ORDER BY m.account_index, m.id";
+        const NEXT: &str = "UPDATE account_indexes SET changes = changes + $2 WHERE number = $1 RETURNING changes";
         const DO: Operation = Operation::KeepVectors;
         let sql = if self.pool.is_postgres() { OF_POSTGRES } else { OF_SQLITE };
         let ids = json(&vectors.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>());
@@ -67,16 +69,16 @@ impl Store {
         let name = model.to_string();
         let vectors: HashMap<ChunkId, &[f32]> =
             vectors.iter().map(|(chunk, vector)| (*chunk, vector.as_slice())).collect();
-        let mut kept = 0;
-        // A transaction per shelf: none holds one shelf while it waits for another.
+        let mut stored = 0;
+        // One transaction per account index, so that a transaction locks only one account index.
         for places in places.chunk_by(|a, b| a.0 == b.0) {
             let memories: Vec<&[(i64, Uuid, i64)]> = places.chunk_by(|a, b| a.1 == b.1).collect();
-            kept += in_transaction!(&self.pool, |tx| {
-                // A number for each memory: a follower may stop after any of them.
+            stored += in_transaction!(&self.pool, |tx| {
+                // One change number per memory: a follower may stop after any memory.
                 let last: Option<i64> =
                     scalar(NEXT).bind(places[0].0).bind(limit(memories.len())).fetch_optional(&mut *tx).await?;
                 let first = last.unwrap_or(0) - limit(memories.len()) + 1;
-                let mut kept = 0;
+                let mut stored = 0;
                 for places in chunks(places) {
                     let mut sql = QueryBuilder::new("WITH given (chunk_id, dimensions, vector) AS (");
                     sql.push_values(places, |mut row, (_, _, chunk)| {
@@ -86,8 +88,8 @@ impl Store {
                     sql.push(") UPDATE vectors SET model = ").push_bind(&name);
                     sql.push(", dimensions = given.dimensions, vector = given.vector FROM given");
                     sql.push(" WHERE vectors.chunk_id = given.chunk_id");
-                    let done = sql.build().execute(&mut *tx).await?;
-                    kept += usize::try_from(done).unwrap_or(0);
+                    let rows_affected = sql.build().execute(&mut *tx).await?;
+                    stored += usize::try_from(rows_affected).unwrap_or(0);
                 }
                 let changes: Vec<(Uuid, i64)> = memories.iter().map(|chunks| chunks[0].1).zip(first..).collect();
                 for changes in chunks(&changes) {
@@ -98,11 +100,11 @@ impl Store {
                     sql.push(") UPDATE memories SET changed = given.changed FROM given WHERE memories.id = given.id");
                     sql.build().execute(&mut *tx).await?;
                 }
-                Ok(kept)
+                Ok(stored)
             })
             .during(DO)
             .await?;
         }
-        Ok(kept)
+        Ok(stored)
     }
 }

@@ -31,18 +31,18 @@ const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
 
 /// How long a socket waits for its client.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct IoTimeouts {
     /// Until the client reads some of the written bytes.
     pub write_deadline: Duration,
     /// Until the client has read the last answer.
     pub linger_deadline: Duration,
 }
 
-/// A socket that loses its patience.
+/// A socket without its timeouts.
 #[derive(Debug)]
 pub struct Patient<S> {
     socket: S,
-    patience: Patience,
+    io_timeouts: IoTimeouts,
     connection: Arc<Connection>,
     heads: HeadTimer,
     head_bytes: HeadBytes,
@@ -60,12 +60,12 @@ impl<S> Patient<S> {
     /// Around the socket of this connection.
     pub fn new(
         socket: S,
-        patience: Patience,
+        io_timeouts: IoTimeouts,
         connection: Arc<Connection>,
         (heads, head_bytes): (HeadTimer, HeadBytes),
     ) -> Self {
         let (refusal, response, stalled, lingering) = (None, None, None, None);
-        Self { socket, patience, connection, heads, head_bytes, refusal, response, stalled, lingering }
+        Self { socket, io_timeouts, connection, heads, head_bytes, refusal, response, stalled, lingering }
     }
 
     /// The refusal of a head instead of this response, which hyper writes to a head that it cannot parse.
@@ -87,7 +87,7 @@ impl<S> Patient<S> {
             }
             return written;
         }
-        let deadline = self.patience.write_deadline;
+        let deadline = self.io_timeouts.write_deadline;
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(deadline)));
         ready!(stalled.as_mut().poll(context));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read its answer")))
@@ -202,7 +202,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
                 return Poll::Ready(Ok(()));
             }
         }
-        let deadline = this.patience.linger_deadline;
+        let deadline = this.io_timeouts.linger_deadline;
         let lingering = this.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(deadline)));
         let mut unwanted = [0; 4096];
         while lingering.as_mut().poll(context).is_pending() {
@@ -231,8 +231,8 @@ mod tests {
     use super::super::place::Place;
     use super::*;
 
-    const PATIENCE: Patience =
-        Patience { write_deadline: Duration::from_secs(30), linger_deadline: Duration::from_secs(1) };
+    const IO_TIMEOUTS: IoTimeouts =
+        IoTimeouts { write_deadline: Duration::from_secs(30), linger_deadline: Duration::from_secs(1) };
 
     fn pair() -> (Patient<DuplexStream>, DuplexStream, Arc<Connection>) {
         let connection = Arc::new(Connection::new((Ipv4Addr::LOCALHOST, 1).into()));
@@ -241,7 +241,7 @@ mod tests {
         let heads = HeadTimer::new(deadlines, Place::default());
         let limits = HeadLimits { bytes_max: 16, memory: ReceiveMemory::new(0) };
         let heads = (heads, HeadBytes::new(&limits));
-        (Patient::new(ours, PATIENCE, Arc::clone(&connection), heads), theirs, connection)
+        (Patient::new(ours, IO_TIMEOUTS, Arc::clone(&connection), heads), theirs, connection)
     }
 
     #[tokio::test(start_paused = true)]
@@ -261,14 +261,16 @@ mod tests {
         assert_eq!(begun.elapsed(), Duration::from_secs(80), "longer than the deadline, with progress");
         let begun = Instant::now();
         assert_eq!(ours.write_all(&[0; 40]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert_eq!(begun.elapsed(), PATIENCE.write_deadline);
+        assert_eq!(begun.elapsed(), IO_TIMEOUTS.write_deadline);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_refused_client_may_finish_and_an_endless_one_may_not() {
-        for (lingers, pieces, took) in
-            [(false, 0, Duration::ZERO), (true, 5, Duration::from_millis(500)), (true, 1000, PATIENCE.linger_deadline)]
-        {
+        for (lingers, pieces, took) in [
+            (false, 0, Duration::ZERO),
+            (true, 5, Duration::from_millis(500)),
+            (true, 1000, IO_TIMEOUTS.linger_deadline),
+        ] {
             let (mut ours, mut theirs, connection) = pair();
             connection.set_lingers(lingers);
             let sending = tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! How many graphs there are. The planner looks at each of them for every statement about near vectors, and each is locked.
+//! The number of graphs. The planner locks and examines every graph for each statement about near vectors.
 
 use domain::memory::ModelId;
 
@@ -18,8 +18,11 @@ impl Store {
         if !self.pool.is_postgres() {
             return Ok(0);
         }
-        let count: i64 =
-            scalar(SQL).bind(suffix(model)).fetch_one(&self.pool).during(Operation::FindShelvesWithoutGraph).await?;
+        let count: i64 = scalar(SQL)
+            .bind(suffix(model))
+            .fetch_one(&self.pool)
+            .during(Operation::FindAccountIndexesWithoutGraph)
+            .await?;
         Ok(count.unsigned_abs())
     }
 }

@@ -1,19 +1,19 @@
-//! Vectors at rest: 16-bit floats, little-endian. Against 32 bits a cosine moves by less than 0.0001, for half the disk.
+//! Stored vectors: 16-bit floats, little-endian. A cosine differs by less than 0.0001 from its 32-bit value.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
 use crate::error::Corrupt;
 
-/// In place of a model's name, while a chunk waits for its vector.
+/// Model name of a chunk without a vector.
 pub(crate) const NOT_EMBEDDED: &str = "";
 
-/// A vector as its row keeps it.
+/// A vector in the form of its row.
 pub fn packed(vector: &[f32]) -> Vec<u8> {
     vector.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()).collect()
 }
 
-/// A vector out of its row.
+/// The vector of a row.
 pub fn unpacked(bytes: &[u8]) -> Result<Vec<f32>, Corrupt> {
     let (pairs, rest) = bytes.as_chunks::<2>();
     if !rest.is_empty() {

@@ -8,7 +8,7 @@ use crate::merkle::{self, leaf_hash};
 /// Two levels of tiles with full ones, and the first tile of a third.
 const LEAVES: u64 = 66_000;
 
-/// A log whose tiles are those of a given number of leaves. It has no events: paths need none.
+/// A log with the tiles of a tree of [`LEAVES`] leaves. It has no events, because paths need none.
 async fn planted(tree: &mut Tiles) -> (tempfile::TempDir, Log) {
     let folder = tempfile::tempdir().unwrap();
     let pool = Pool::open(&DatabaseSettings::default(), &folder.path().join("statistics.db"), None).await.unwrap();
@@ -38,7 +38,7 @@ fn signed(size: u64) -> Signed {
     Signed { size, root: Digest::from([0; 32]), checkpoint: String::new(), vkey: String::new() }
 }
 
-/// Sizes at which a level of tiles fills, begins, or neither, and some random ones.
+/// Sizes at which a level of tiles is full, starts, or neither, and some random ones.
 fn sizes(rng: &Rng) -> Vec<u64> {
     let mut sizes = vec![1, 2, 15, 16, 17, 255, 256, 257, 511, 512, 513, 65_535, 65_536, 65_537, LEAVES];
     sizes.extend((0..60).map(|_| 1 + rng.below(LEAVES)));
@@ -66,7 +66,7 @@ async fn paths_from_cached_tiles_are_those_of_a_full_fold() {
                 assert_eq!(log.path(&tree, None, own).await.unwrap(), wanted, "{index} before {size}");
             }
         }
-        assert!(log.shelf.tiles.weight() <= bytes_max, "{} of {bytes_max}", log.shelf.tiles.weight());
+        assert!(log.tree_cache.tiles.weight() <= bytes_max, "{} of {bytes_max}", log.tree_cache.tiles.weight());
     }
 }
 
