@@ -1,7 +1,7 @@
 //! The kinds of actor of this server.
 //!
 //! To add one: a row here, its actor in its own file, and its child in the wiring (`crates/app/src/supervised.rs`). `tests/tidy.rs` checks
-//! that every kind is wired, has its section in `config.toml` and its row in `docs/operations.md`.
+//! that every kind is wired, has its row in `docs/operations.md` and, if requests wait for it, its section in `config.toml`.
 
 use std::fmt;
 use std::time::Duration;
@@ -36,7 +36,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// The limits in which the kind differs from `[actors]` unless `[actors.<name>]` sets them.
+            /// The limits in which the kind differs from `[actors]` unless its section `[actors.<name>]` sets them.
             pub const fn limits(self) -> Limits {
                 match self {
                     $(Self::$kind => $limits,)+
@@ -103,6 +103,13 @@ kinds! {
     Node = "node", PERIODIC;
     /// Deletes expired records.
     Janitor = "janitor", PERIODIC;
+}
+
+impl ActorKind {
+    /// Whether the kind has a section `[actors.<name>]`. The passes of a periodic actor have fixed limits.
+    pub fn is_configurable(self) -> bool {
+        self.limits() != PERIODIC
+    }
 }
 
 /// Grouping needs many waiting messages at once.

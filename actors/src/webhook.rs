@@ -38,6 +38,9 @@ const DUE_MAX: usize = 1000;
 /// Margin of the lease over the longest request.
 const LEASE_MARGIN: Duration = Duration::from_secs(10);
 
+/// Mean delay after the first try; the later ones are multiples of it.
+const RETRY_AFTER_FIRST: Duration = Duration::from_secs(5);
+
 /// Longest delay that `Retry-After` may request.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
 
@@ -169,7 +172,7 @@ impl WebhookPass {
             return AfterTry::Disabled(DisabledWhy::Failing);
         }
         // ± 20 %, so that deliveries that failed together are spread.
-        let own = delay_after(due.tries, settings.retry_after_first).mul_f64(0.8 + 0.4 * self.rng.fraction());
+        let own = delay_after(due.tries, RETRY_AFTER_FIRST).mul_f64(0.8 + 0.4 * self.rng.fraction());
         let again_at = now + delta(own.max(requested));
         if due.tries >= settings.tries_max || again_at - due.created_at > delta(settings.give_up_after) {
             AfterTry::GivenUp

@@ -9,6 +9,8 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use harness::oidc::{Account, CLIENT_ID, CLIENT_SECRET, EmailClaims, Forged, Provider};
 use reqwest::Url;
 use serde_json::{Value, json};
+use wiremock::matchers::path;
+use wiremock::{Mock, MockServer, ResponseTemplate};
 
 use blackbox::browser::Browser;
 use blackbox::client::Response;
@@ -192,6 +194,63 @@ async fn an_id_token_of_another_client_or_from_the_future_is_refused() {
             assert!(returned.page(403).contains("You were not signed in"), "{forged:?}");
         }
         assert_eq!(browser.cookie(SESSION).is_some(), enters, "{forged:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metadata_that_breaks_the_protocol_or_a_limit_is_refused() {
+    const LARGE: usize = 1024 * 1024 + 1;
+    let metadata = |issuer: &str| {
+        json!({
+            "issuer": issuer, "authorization_endpoint": format!("{issuer}/auth"), "token_endpoint": format!("{issuer}/token"),
+            "jwks_uri": format!("{issuer}/keys"), "id_token_signing_alg_values_supported": ["RS256"],
+        })
+    };
+    let large = |mut document: Value| {
+        document["padding"] = json!("x".repeat(LARGE));
+        ResponseTemplate::new(200).set_body_json(document)
+    };
+    let changed = |issuer: &str, name: &str, value: &str| {
+        let mut document = metadata(issuer);
+        document[name] = json!(value);
+        ResponseTemplate::new(200).set_body_json(document)
+    };
+    let keys = json!({ "keys": [] });
+    for (case, status) in [
+        ("honest", 302),
+        ("another issuer", 424),
+        ("the issuer with a slash", 424),
+        ("large metadata", 424),
+        ("large keys", 424),
+        ("unprotected keys", 424),
+        ("unprotected token endpoint", 424),
+        ("redirect", 424),
+        ("keys by redirect", 424),
+    ] {
+        let server = MockServer::start().await;
+        let issuer = server.uri();
+        let elsewhere = ResponseTemplate::new(302).insert_header("location", format!("{issuer}/elsewhere"));
+        let document = match case {
+            "another issuer" => changed(&issuer, "issuer", "https://accounts.example.com"),
+            "the issuer with a slash" => changed(&issuer, "issuer", &format!("{issuer}/")),
+            "large metadata" => large(metadata(&issuer)),
+            "unprotected keys" => changed(&issuer, "jwks_uri", "http://accounts.example.com/keys"),
+            "unprotected token endpoint" => changed(&issuer, "token_endpoint", "http://accounts.example.com/token"),
+            "redirect" => elsewhere.clone(),
+            _ => ResponseTemplate::new(200).set_body_json(metadata(&issuer)),
+        };
+        let set = match case {
+            "large keys" => large(keys.clone()),
+            "keys by redirect" => elsewhere,
+            _ => ResponseTemplate::new(200).set_body_json(&keys),
+        };
+        Mock::given(path("/.well-known/openid-configuration")).respond_with(document).mount(&server).await;
+        Mock::given(path("/keys")).respond_with(set).mount(&server).await;
+        let world = World::with(|all| all.signin.oidc = vec![settings(&issuer)]).await;
+        let answer = Browser::new(&world).get("/signin/oidc/work").await;
+        assert_eq!(answer.status, status, "{case}: {}", String::from_utf8_lossy(&answer.body));
+        let requests = server.received_requests().await.unwrap();
+        assert!(requests.iter().all(|request| request.url.path() != "/elsewhere"), "{case}: a redirect was followed");
     }
 }
 

@@ -39,9 +39,6 @@ pub struct WebhookSettings {
     pub timeout: Duration,
     /// Tries of one notification.
     pub tries_max: u32,
-    /// Mean delay after the first try; the later ones are multiples of it.
-    #[serde(with = "humantime_serde")]
-    pub retry_after_first: Duration,
     /// Age at which a notification is given up.
     #[serde(with = "humantime_serde")]
     pub give_up_after: Duration,
@@ -75,7 +72,6 @@ impl Default for WebhookSettings {
             connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(15),
             tries_max: 10,
-            retry_after_first: Duration::from_secs(5),
             give_up_after: Duration::from_hours(80),
             disable_after: Duration::from_hours(5 * 24),
             old_secret_kept: Duration::from_hours(24),
@@ -110,7 +106,6 @@ impl WebhookSettings {
             (!self.look_every.is_zero(), "look_every", "must be longer than 0s"),
             (minutes(self.connect_timeout), "connect_timeout", "must be longer than 0s, and at most 5m"),
             (minutes(self.timeout), "timeout", "must be longer than 0s, and at most 5m"),
-            (minutes(self.retry_after_first), "retry_after_first", "must be longer than 0s, and at most 5m"),
             (self.give_up_after <= year, "give_up_after", "must be at most 365 days"),
             (self.disable_after <= year, "disable_after", "must be at most 365 days"),
             (self.old_secret_kept <= year, "old_secret_kept", "must be at most 365 days"),
@@ -144,13 +139,12 @@ mod tests {
             connect_timeout: Duration::ZERO,
             timeout: Duration::from_hours(1),
             tries_max: 0,
-            retry_after_first: Duration::ZERO,
             give_up_after: Duration::MAX,
             disable_after: Duration::MAX,
             old_secret_kept: Duration::MAX,
             ports: vec![0],
             ..default
         };
-        assert_eq!(broken.problems().len(), 15);
+        assert_eq!(broken.problems().len(), 14);
     }
 }

@@ -1,7 +1,7 @@
 //! Reads bodies, with limits of size and time, and with errors that name the place of a fault.
 
-mod distinct;
 pub mod slow;
+mod typed;
 
 use actors::InfraError;
 use app::config::BODY_BYTES_HARD_MAX;
@@ -11,12 +11,12 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::response::IntoResponse;
 use bytes::{Bytes, BytesMut};
+use domain::canonical::{self, MalformedReason};
 use http_body_util::{LengthLimitError, Limited};
 use serde::Serialize;
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
-use std::collections::HashSet;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::error::Error;
-use std::fmt;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -24,7 +24,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::time::Instant;
-use wire::form::Object;
 
 use self::slow::{SlowBodies, SlowBody};
 use super::error::{ApiError, ApiResult, Code};
@@ -212,104 +211,22 @@ where
     }
 }
 
-/// Reads a JSON object without duplicate members. An error names the place of the first fault.
+/// Reads a JSON object as strictly as an event, except that numbers may be large. An error names the place of the first fault.
 pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    // JSON is UTF-8, members that are ignored included (RFC 8259, section 8.1).
-    let text = std::str::from_utf8(bytes).map_err(|error| ApiError::invalid("", error.to_string()))?;
-    match distinct::read(text) {
-        Some(value) => Ok(value),
-        None => placed(text),
-    }
+    fitting(canonical::parse(bytes)?)
 }
 
-/// The same in two passes, with the places of faults.
-fn placed<T: DeserializeOwned>(text: &str) -> Result<T, ApiError> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let value = fitting(&mut deserializer)?;
-    deserializer.end().map_err(|error| ApiError::invalid("", error.to_string()))?;
-    // Structs detect duplicate members; maps keep the last one, and the request would be ambiguous.
-    let Once = serde_json::from_str(text).map_err(|error| fault("", &error))?;
-    Ok(value)
+/// The same for a route whose error for text that is not JSON is `invalid_json`.
+pub fn json_or_invalid_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    fitting(canonical::parse(bytes).map_err(|fault| match fault.reason {
+        MalformedReason::NotUtf8 | MalformedReason::NotJson => Code::InvalidJson.into(),
+        _ => ApiError::from(fault),
+    })?)
 }
 
 /// The same for JSON that was read already.
-pub fn fitting<'de, T, D>(json: D) -> Result<T, ApiError>
-where
-    T: DeserializeOwned,
-    D: Deserializer<'de, Error = serde_json::Error>,
-{
-    let Object(value) = serde_path_to_error::deserialize(json).map_err(|error| {
-        let path = error.path().to_string();
-        fault(if matches!(path.as_str(), "." | "?") { "" } else { &path }, error.inner())
-    })?;
-    Ok(value)
-}
-
-/// Describes a fault in terms of JSON instead of Rust types.
-fn fault(path: &str, error: &serde_json::Error) -> ApiError {
-    // A parser quotes a value that does not fit, which may be as long as the body.
-    let told = domain::brief(&error.to_string());
-    if !error.is_data() {
-        return ApiError::invalid(path, told);
-    }
-    let rule = told.rsplit_once(" at line ").map_or(told.as_str(), |(rule, _)| rule);
-    let member = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
-    if let Some(name) = rule.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
-        return ApiError::invalid(&member(name), "is required");
-    }
-    if let Some(name) = rule.strip_prefix("duplicate field `").and_then(|rest| rest.strip_suffix('`')) {
-        return ApiError::invalid(&member(name), "must not be sent twice");
-    }
-    match rule.strip_prefix("invalid type: ").and_then(|rest| rest.rsplit_once(", expected ")) {
-        Some((found, wanted)) => ApiError::invalid(path, format!("must be {}, and is {}", kind(wanted), kind(found))),
-        None => ApiError::invalid(path, rule),
-    }
-}
-
-/// The JSON name of a Rust type.
-fn kind(of_ours: &str) -> &str {
-    match of_ours {
-        "f32" | "f64" => "a number",
-        "i8" | "i16" | "i32" | "i64" | "isize" | "u8" | "u16" | "u32" | "u64" | "usize" => "an integer",
-        "sequence" | "a sequence" => "an array",
-        "map" | "a map" => "an object",
-        other if other.starts_with("struct ") => "an object",
-        other if other.starts_with("enum ") || other == "variant identifier" => "a string",
-        other => ["string", "integer", "floating point", "boolean"]
-            .into_iter()
-            .zip(["a string", "a number", "a number", "a boolean"])
-            .find(|(kind, _)| other.strip_prefix(kind).is_some_and(|rest| rest.starts_with([' '])))
-            .map_or(other, |(_, told)| told),
-    }
-}
-
-/// Any object without duplicate members.
-struct Once;
-
-impl<'de> Deserialize<'de> for Once {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-
-        impl<'de> Visitor<'de> for Members {
-            type Value = Once;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Once, A::Error> {
-                let mut seen = HashSet::new();
-                while let Some((name, IgnoredAny)) = map.next_entry::<String, _>()? {
-                    if let Some(name) = seen.replace(name) {
-                        return Err(serde::de::Error::custom(format_args!("duplicate field `{name}`")));
-                    }
-                }
-                Ok(Once)
-            }
-        }
-
-        deserializer.deserialize_map(Members)
-    }
+pub fn fitting<T: DeserializeOwned>(value: Value) -> Result<T, ApiError> {
+    Ok(typed::object(value)?)
 }
 
 /// The parameters of an `application/x-www-form-urlencoded` body (RFC 6749, appendix B). Unknown ones are ignored, one that is sent
@@ -379,10 +296,10 @@ mod tests {
             format!("{error:?}")
         };
         assert!(fault(r#"{"list": [1, "x"]}"#).contains("list[1]"));
-        assert!(fault(r#"{"list": []} x"#).contains("trailing"));
+        assert!(fault(r#"{"list": []} x"#).contains("follow"));
         assert!(fault("[[1]]").contains("an object"));
         assert!(!fault("{").contains('?'));
-        assert!(json::<Example>(br#" {"list": [1]}"#).is_ok());
+        assert_eq!(json::<Example>(br#" {"list": [1]}"#).unwrap().list, [1]);
         assert!(json::<Example>(br#"{"list": [1], "a": {"b": 1}, "c": {"b": 1}}"#).is_ok());
     }
 
@@ -392,34 +309,11 @@ mod tests {
             let error = json::<serde_json::Value>(twice.as_bytes()).unwrap_err();
             assert_eq!(error.first_issue().unwrap(), "a: must not be sent twice");
         }
+        let deep =
+            json::<serde_json::Value>(br#"{"list": [], "b": [{"a": 1}, {"a": {"c/d": 1, "c/d": 2}}]}"#).unwrap_err();
+        assert_eq!(deep.first_issue().unwrap(), "b[1].a.c/d: must not be sent twice");
         for other in ["null", "1", "\"a\"", "[]"] {
             assert_eq!(json::<serde_json::Value>(other.as_bytes()).unwrap_err().code(), Code::InvalidRequest);
-        }
-    }
-
-    #[test]
-    fn one_pass_takes_what_two_passes_take() {
-        let many = |count: usize| {
-            let members: Vec<_> = (0..count).map(|nth| format!("\"m{nth}\":{nth}")).collect();
-            format!("{{{}}}", members.join(","))
-        };
-        let texts = [
-            r#"{"list": [1, 2], "other": {"a": 1, "a": 2}}"#,
-            r#" {"list": [], "\u0061": "\n", "b": 1e3} "#,
-            r#"{"list": [], "a": 1, "\u0061": 2}"#,
-            r#"{"list": [], "list": []}"#,
-            r#"{"list": [1]} x"#,
-            r#"{"list": [1"#,
-            "[]",
-            "{}",
-            "",
-        ];
-        for text in texts.into_iter().map(str::to_owned).chain([0, 1, 15, 16, 17, 40].map(many)) {
-            let (once, twice) = (distinct::read::<serde_json::Value>(&text), placed::<serde_json::Value>(&text).ok());
-            assert_eq!(json::<serde_json::Value>(text.as_bytes()).ok(), twice, "{text}");
-            assert!(once == twice || (once.is_none() && text.len() > 100), "{text}: {once:?} and {twice:?}");
-            let (once, twice) = (distinct::read::<Example>(&text), placed::<Example>(&text).ok());
-            assert_eq!(once.map(|example| example.list), twice.map(|example| example.list), "{text}");
         }
     }
 
@@ -428,7 +322,6 @@ mod tests {
     struct Outer {
         inner: Inner,
         number: f64,
-        #[serde(deserialize_with = "wire::form::objects_or_none")]
         more: Option<Vec<Inner>>,
     }
 
@@ -451,7 +344,13 @@ mod tests {
         assert_eq!(told(br#"{"more": {}}"#), "more: must be an array, and is an object");
         assert_eq!(told(br#"{"more": [{"word": "a"}, ["b"]]}"#), "more[1]: must be an object, and is an array");
         assert_eq!(told(br"[1, 2]"), "must be an object, and is an array");
-        assert!(told(b"{\"pad\": \"\xff\"}").contains("utf-8"));
+        assert!(told(br#"{"inner": {"word": "a", "other": 18446744073709551616}}"#).starts_with("number: "));
+        assert_eq!(told(b"5"), "must be an object, and is a number");
+        assert!(
+            told(br#"{"number": 1, "inner": {"word": "a"}, "more": [{"word": "\ud800"}]}"#)
+                .starts_with("more[0].word: ")
+        );
+        assert!(told(b"{\"pad\": \"\xff\"}").contains("UTF-8"));
     }
 
     /// A body of these pieces, which ends or not.

@@ -32,10 +32,7 @@ pub async fn code(
     RawBody(body): RawBody,
 ) -> ApiResult {
     let Caller::Machine { facts, .. } = &caller else { return Err(unauthorized(Code::Unauthorized, true, &urls)) };
-    if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() {
-        return Err(Code::InvalidJson.into());
-    }
-    let CodeRequest { user_cuid, machine_uuid, api_key, agent } = body::json(&body)?;
+    let CodeRequest { user_cuid, machine_uuid, api_key, agent } = body::json_or_invalid_json(&body)?;
     if user_cuid != facts.user_cuid || machine_uuid != facts.machine_uuid {
         return Err(Code::MachineMismatch.into());
     }

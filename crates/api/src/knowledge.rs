@@ -29,7 +29,7 @@ use axum::extract::{FromRef, FromRequest, FromRequestParts, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use domain::api_key::{ApiKey, ApiKeyScope};
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 
 use self::error::KnowledgeError;
 use super::auth::{Authenticator, Caller, Challenge};
@@ -156,11 +156,7 @@ fn says_json(request: &Request) -> Result<(), KnowledgeError> {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, KnowledgeError> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Code::InvalidJson)?;
-    if serde_json::from_str::<IgnoredAny>(text).is_err() {
-        return Err(Code::InvalidJson.into());
-    }
-    Ok(body::json(bytes)?)
+    Ok(body::json_or_invalid_json(bytes)?)
 }
 
 impl From<Refusal> for ApiError {

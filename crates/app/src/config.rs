@@ -38,6 +38,7 @@ pub use self::knowledge::{EXTRACT_WORKER, ImportSettings, KnowledgeSettings};
 pub use self::limits::LimitSettings;
 pub use self::plans::{AccountSettings, PlanSettings};
 pub use self::reading::{Problem, Problems, load};
+pub(crate) use self::signin::is_protected;
 pub use self::signin::{OidcSettings, SigninSettings};
 pub use self::urls::Urls;
 pub use crate::services::activity::browse::ActivitySettings;
@@ -201,8 +202,6 @@ pub struct LogSettings {
     pub witness_quorum: usize,
     /// SQLite: how many chains have their heads in memory.
     pub chains_max: usize,
-    /// SQLite: size of a page of a log file that is created, in bytes; a power of two from 512 to 65,536.
-    pub page_bytes: u32,
     /// SQLite: size of the write-ahead log, in bytes, at which it is overwritten from its beginning; it is copied into the file in parts.
     pub wal_bytes: u64,
     /// SQLite: events after which a busy log writes its indexes.
@@ -242,7 +241,6 @@ impl Default for LogSettings {
             witness: Vec::new(),
             witness_quorum: 0,
             chains_max: WriterSettings::default().chains_max,
-            page_bytes: 16_384,
             wal_bytes: WriterSettings::default().wal_bytes,
             index_every: WriterSettings::default().index_every,
             id_filters_bytes: WriterSettings::default().id_filters_bytes,
@@ -514,12 +512,6 @@ impl Settings {
         rule(self.log.batch_max > 0, "log.batch_max", "must be at least 1");
         rule(self.log.sequence_max > 0, "log.sequence_max", "must be at least 1");
         rule(self.log.index_every > 0, "log.index_every", "must be at least 1");
-        for (page_bytes, key) in
-            [(self.log.page_bytes, "log.page_bytes"), (self.database.page_bytes, "database.page_bytes")]
-        {
-            let is_fit = page_bytes.is_power_of_two() && (512..=65_536).contains(&page_bytes);
-            rule(is_fit, key, "must be a power of two from 512 to 65536");
-        }
         rule(
             (Duration::from_millis(10)..=Duration::from_secs(1)).contains(&self.log.checkpoint_every),
             "log.checkpoint_every",

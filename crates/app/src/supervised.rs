@@ -44,6 +44,9 @@ const SEQUENCE_REST: (Duration, Duration) = (Duration::from_secs(3), Duration::f
 /// Rest of the meter, which the local sequencer wakes; other nodes count the leaves that they add.
 const METER_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(20));
 
+/// Pause between two passes that compute missing embeddings.
+const EMBED_MISSING_EVERY: Duration = Duration::from_secs(5);
+
 /// Rest of the anchor, which the local sequencer wakes.
 const ANCHOR_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
 
@@ -149,7 +152,7 @@ impl Supervised<'_> {
             self.intake.ordered(settings.events.workers),
             ingestion.batches().child(ingestion.prototype()),
             self.periodic(ActorKind::Drift, OrphanedBatches(ingestion.clone()), drift_every),
-            self.periodic(ActorKind::Backfill, backfill, settings.knowledge.embed_missing_every),
+            self.periodic(ActorKind::Backfill, backfill, EMBED_MISSING_EVERY),
         ]
     }
 

@@ -86,29 +86,48 @@ pub fn parse_object(text: &[u8], bytes_max: usize) -> Result<Map<String, Value>,
         let detail = format!("{} bytes where at most {bytes_max} are taken", text.len());
         return Err(Malformed::new(MalformedReason::TooLarge, detail));
     }
-    let text = std::str::from_utf8(text).map_err(|error| {
-        Malformed::new(MalformedReason::NotUtf8, format!("invalid UTF-8 after byte {}", error.valid_up_to()))
-    })?;
-    let mut parser = Parser { text, at: 0 };
-    let value = parser.value(1)?;
-    parser.skip_space();
-    if parser.at < text.len() {
-        return Err(parser.not_json("nothing may follow the object"));
-    }
-    match value {
+    match Parser::whole(text, Integers::Safe)? {
         Value::Object(members) => Ok(members),
         _ => Err(Malformed::new(MalformedReason::NotAnObject, "the text is JSON but not an object")),
     }
 }
 
+/// Parses a value of any kind that is not hashed. It may contain integers of any size, as JSON permits.
+pub fn parse(text: &[u8]) -> Result<Value, Malformed> {
+    Parser::whole(text, Integers::Any)
+}
+
 pub use writer::canonical_bytes;
+
+/// The integers that are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Integers {
+    /// Those that every double represents exactly.
+    Safe,
+    /// All; those beyond 64 bits become doubles.
+    Any,
+}
 
 struct Parser<'t> {
     text: &'t str,
     at: usize,
+    integers: Integers,
 }
 
 impl<'t> Parser<'t> {
+    fn whole(text: &'t [u8], integers: Integers) -> Result<Value, Malformed> {
+        let text = std::str::from_utf8(text).map_err(|error| {
+            Malformed::new(MalformedReason::NotUtf8, format!("invalid UTF-8 after byte {}", error.valid_up_to()))
+        })?;
+        let mut parser = Self { text, at: 0, integers };
+        let value = parser.value(1)?;
+        parser.skip_space();
+        if parser.at < text.len() {
+            return Err(parser.not_json("nothing may follow the value"));
+        }
+        Ok(value)
+    }
+
     fn value(&mut self, depth: usize) -> Result<Value, Malformed> {
         self.skip_space();
         match self.peek() {
@@ -224,20 +243,29 @@ impl<'t> Parser<'t> {
             }
         }
         let text = &self.text[start..self.at];
+        let is_accepted = |whole: i64| self.integers == Integers::Any || whole.saturating_abs() <= SAFE_INTEGER_MAX;
         let beyond = || Malformed::new(MalformedReason::IntegerOutOfRange, "an integer beyond ±(2^53−1)");
         if integer {
-            let whole = text.parse::<i64>().map_err(|_| beyond())?;
-            return if whole.saturating_abs() <= SAFE_INTEGER_MAX { Ok(whole.into()) } else { Err(beyond()) };
+            match text.parse::<i64>() {
+                Ok(whole) if is_accepted(whole) => return Ok(whole.into()),
+                Err(_) if self.integers == Integers::Any => {}
+                _ => return Err(beyond()),
+            }
         }
         // Every JSON number parses; one beyond the range becomes infinite and is rejected below.
         let double: f64 = text.parse().unwrap_or(f64::INFINITY);
         if double.fract() == 0.0 && double.abs() < EXPONENT_FORM_MIN {
             #[expect(
                 clippy::cast_possible_truncation,
-                reason = "below 1e21 it saturates at worst, and is then refused"
+                reason = "below 1e21 it saturates at worst, and is then a double or refused"
             )]
             let whole = double as i64;
-            return if whole.saturating_abs() <= SAFE_INTEGER_MAX { Ok(whole.into()) } else { Err(beyond()) };
+            if whole.saturating_abs() <= SAFE_INTEGER_MAX {
+                return Ok(whole.into());
+            }
+            if self.integers == Integers::Safe {
+                return Err(beyond());
+            }
         }
         Number::from_f64(double)
             .ok_or_else(|| Malformed::new(MalformedReason::NumberOutOfRange, "a number beyond the range of a double"))
@@ -392,6 +420,17 @@ mod tests {
             let fault = parse_object(format!(r#"{{"a":{text}}}"#).as_bytes(), BYTES_MAX).unwrap_err();
             assert_eq!(fault.reason, MalformedReason::IntegerOutOfRange, "{text}");
         }
+    }
+
+    #[test]
+    fn a_value_that_is_not_hashed_may_contain_large_integers() {
+        let parsed = |text: &str| parse(text.as_bytes()).unwrap();
+        assert_eq!(parsed("9007199254740993"), Value::from(9_007_199_254_740_993_i64));
+        assert_eq!(parsed("18446744073709551616"), Value::from(18_446_744_073_709_551_616.0));
+        assert_eq!(parsed("1e20"), Value::from(1e20));
+        assert_eq!(parsed("1.0"), Value::from(1));
+        assert_eq!(parse(b"1e999").unwrap_err().reason, MalformedReason::NumberOutOfRange);
+        assert_eq!(parse(br#"{"a":{"b":1,"b":1}}"#).unwrap_err().path, "/a/b");
     }
 
     #[test]

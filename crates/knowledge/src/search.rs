@@ -43,6 +43,15 @@ use crate::blocking;
 use crate::index::Index;
 use async_recursion::async_recursion as boxed;
 
+/// Maximum number of accounts per search of spaces, largest first.
+const ACCOUNTS_MAX: usize = 32;
+
+/// Maximum number of chunks per document in a result.
+const CHUNKS_SHOWN: usize = 5;
+
+/// Maximum length of a document's text in a result, in characters.
+const CONTENT_CHARS_MAX: u32 = 100_000;
+
 /// Result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchResults {
@@ -55,7 +64,7 @@ pub struct SearchResults {
 /// A document of the result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchHit {
-    /// The document, with its text up to `content_max` characters.
+    /// The document, with its text up to 100,000 characters.
     pub memory: Memory,
     /// Similarity of its best chunk: 0 to 1, with four decimals.
     pub similarity: f64,
@@ -105,11 +114,11 @@ impl<E: Embed> Search<E> {
     /// Searches for documents.
     #[boxed]
     pub async fn search(&self, query: &SearchQuery) -> Result<SearchResults, SearchError> {
-        let account_indexes = self.store.account_indexes_in(&query.scope, self.settings.account_indexes_max).await?;
+        let account_indexes = self.store.account_indexes_in(&query.scope, ACCOUNTS_MAX).await?;
         if account_indexes.is_empty() || query.limit == 0 {
             return Ok(SearchResults { found: Vec::new(), by_words_alone: None });
         }
-        let store = self.store.for_search(&query.scope, &account_indexes, self.settings.account_indexes_max).await;
+        let store = self.store.for_search(&query.scope, &account_indexes, ACCOUNTS_MAX).await;
         match self.search_in(&store, &account_indexes, query).await {
             Err(SearchError::Store(error)) if store.is_replica() => {
                 self.store.search_failed(&error);
@@ -166,14 +175,14 @@ impl<E: Embed> Search<E> {
         let mut best: Vec<(MemoryId, Vec<ScoredChunk>)> = documents.into_iter().collect();
         for (_, chunks) in &mut best {
             chunks.sort_by(|a, b| b.similarity.total_cmp(&a.similarity).then(a.chunk.cmp(&b.chunk)));
-            chunks.truncate(self.settings.chunks_shown);
+            chunks.truncate(CHUNKS_SHOWN);
         }
         let top = |chunks: &[ScoredChunk]| chunks.first().map_or(0.0, |chunk| chunk.similarity);
         // Equal similarities are ordered newest first.
         best.sort_by(|a, b| top(&b.1).total_cmp(&top(&a.1)).then(b.0.cmp(&a.0)));
         best.truncate(query.limit);
         let ids: Vec<MemoryId> = best.iter().map(|(memory, _)| *memory).collect();
-        let memories = store.memories_by_id(&ids, &query.scope, self.settings.content_max).await?;
+        let memories = store.memories_by_id(&ids, &query.scope, CONTENT_CHARS_MAX).await?;
         let mut memories: HashMap<MemoryId, Memory> = memories.into_iter().map(|memory| (memory.id, memory)).collect();
         let hits = best.into_iter().filter_map(|(id, chunks)| {
             let similarity = top(&chunks);

@@ -28,6 +28,12 @@ use async_recursion::async_recursion as boxed;
 
 pub use settings::{InvalidUpstream, UpstreamSettings};
 
+/// Time after which an idle connection is closed.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Maximum number of idle connections.
+const IDLE_CONNECTIONS_MAX: usize = 256;
+
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Header of W3C Trace Context.
@@ -64,8 +70,8 @@ impl Client {
         let authorization = settings.authorization()?;
         let http = http_client::builder()
             .connect_timeout(settings.connect_timeout)
-            .pool_idle_timeout(settings.idle_timeout)
-            .pool_max_idle_per_host(settings.connections_idle_max)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
             .redirect(Policy::none())
             .no_proxy()
             .tcp_nodelay(true)

@@ -65,10 +65,15 @@ pub struct PurgeSettings {
     /// Usage by day, after which the days of a computer are summed into one row; at least the longest window of a plan plus two days.
     #[serde(with = "humantime_serde")]
     pub usage_days_kept: Duration,
-    /// Maximum number of rows deleted in one batch.
+    /// Maximum number of rows deleted in one batch. Not configurable: tests delete small batches.
+    #[serde(skip, default = "batch_rows")]
     pub batch_rows: u32,
     /// Maximum number of batches per kind and call; the next call continues.
     pub batches_max: u32,
+}
+
+fn batch_rows() -> u32 {
+    500
 }
 
 impl Default for PurgeSettings {
@@ -89,7 +94,7 @@ impl Default for PurgeSettings {
             api_keys_kept: days(90),
             webhook_deliveries_kept: days(7),
             usage_days_kept: days(400),
-            batch_rows: 500,
+            batch_rows: batch_rows(),
             batches_max: 100,
         }
     }

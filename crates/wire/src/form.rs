@@ -1,45 +1,6 @@
-//! Serialisation of values: date-times with milliseconds, secrets in the clear, objects from objects only.
+//! Serialisation of values: date-times with milliseconds, secrets in the clear.
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-
-/// Deserialises `T` from a JSON object only. Serde would otherwise also accept an array of the members in order.
-#[derive(Debug)]
-pub struct Object<T>(pub T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Members(PhantomData))
-    }
-}
-
-struct Members<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
-    type Value = Object<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Object<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(members)).map(Object)
-    }
-}
-
-/// Deserialises an optional list of objects; for `#[serde(deserialize_with = …)]`.
-pub fn objects_or_none<'de, T, D>(deserializer: D) -> Result<Option<Vec<T>>, D::Error>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    let objects: Option<Vec<Object<T>>> = Option::deserialize(deserializer)?;
-    Ok(objects.map(|objects| objects.into_iter().map(|Object(object)| object).collect()))
-}
 
 /// Deserialises a member that may be absent but not `null`; for `#[serde(default, deserialize_with = …)]`.
 pub fn unless_absent<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>

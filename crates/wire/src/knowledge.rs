@@ -182,7 +182,7 @@ pub struct BatchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub urls: Option<Vec<String>>,
     /// Notes to add.
-    #[serde(default, deserialize_with = "form::objects_or_none", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contents: Option<Vec<Note>>,
     /// Spaces to add to; the account's default space if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,5 @@
-//! `[actors]`: limits and restart rules of all kinds of actor, and `[actors.<kind>]`, the differences of one kind.
+//! `[actors]`: limits and restart rules of all kinds of actor, and `[actors.<kind>]`, the differences of one kind. Periodic kinds have no
+//! such section: no request waits for them, and their limits are built in.
 //!
 //! Three layers, later ones take precedence: `[actors]`, the built-in limits of a kind ([`ActorKind::limits`]), `[actors.<kind>]`.
 
@@ -39,8 +40,7 @@ impl ActorsSettings {
 
     /// Reads `[actors]` with the tables of the kinds in it. An unknown kind is an unknown field of [`ActorSettings`], which is an error.
     fn layered(mut table: Map<String, Value>) -> Result<Self, serde_json::Error> {
-        let given: Vec<_> =
-            ActorKind::ALL.iter().filter_map(|&kind| Some((kind, table.remove(kind.name())?))).collect();
+        let given: Vec<_> = configurable().filter_map(|kind| Some((kind, table.remove(kind.name())?))).collect();
         let mut settings = Self::built_in(serde_json::from_value(Value::Object(table))?);
         for (kind, given) in given {
             let mut layered = serde_json::to_value(settings.of(kind))?;
@@ -49,6 +49,11 @@ impl ActorsSettings {
         }
         Ok(settings)
     }
+}
+
+/// The kinds with a section.
+fn configurable() -> impl Iterator<Item = ActorKind> {
+    ActorKind::ALL.iter().copied().filter(|kind| kind.is_configurable())
 }
 
 /// Merges tables; any other value of `over` replaces the value of `under`.
@@ -79,8 +84,8 @@ impl Serialize for ActorsSettings {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::Error as _;
         let mut table = serde_json::to_value(&self.base).map_err(S::Error::custom)?;
-        for (kind, settings) in ActorKind::ALL.iter().zip(&*self.kinds) {
-            table[kind.name()] = serde_json::to_value(settings).map_err(S::Error::custom)?;
+        for kind in configurable() {
+            table[kind.name()] = serde_json::to_value(self.of(kind)).map_err(S::Error::custom)?;
         }
         table.serialize(serializer)
     }
@@ -123,7 +128,7 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_or_setting_is_an_error() {
-        for text in [r#"{"intakes": {}}"#, r#"{"intake": {"queue": 1}}"#] {
+        for text in [r#"{"intakes": {}}"#, r#"{"intake": {"queue": 1}}"#, r#"{"janitor": {}}"#] {
             assert!(serde_json::from_str::<ActorsSettings>(text).is_err(), "{text}");
         }
     }

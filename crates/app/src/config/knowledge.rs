@@ -33,9 +33,6 @@ pub struct KnowledgeSettings {
     pub cors_origins: Vec<String>,
     /// Program that reads pages and PDFs, started with the argument `extract-worker`; this very program when it is not set.
     pub worker: Option<PathBuf>,
-    /// Pause between two looks for chunks that have no vector yet.
-    #[serde(with = "humantime_serde")]
-    pub embed_missing_every: Duration,
     /// `[knowledge.batch]`: limits of batches.
     pub batch: BatchSettings,
     /// `[knowledge.import]`: limits of imports.
@@ -64,7 +61,6 @@ impl Default for KnowledgeSettings {
             tags_per_memory_max: 20,
             cors_origins: Vec::new(),
             worker: None,
-            embed_missing_every: Duration::from_secs(5),
             batch: BatchSettings::default(),
             import: ImportSettings::default(),
             fetch: FetchSettings::default(),
@@ -94,9 +90,6 @@ impl KnowledgeSettings {
         faults.extend(below("chunk", self.chunk.problems()));
         faults.extend(below("embedding", self.embedding.problems()));
         faults.extend(below("search", self.search.problems()));
-        if self.embed_missing_every.is_zero() {
-            faults.push(("embed_missing_every".to_owned(), "must be longer than 0s".to_owned()));
-        }
         for origin in self.cors_origins.iter().filter(|origin| !is_origin(origin)) {
             faults.push((
                 "cors_origins".to_owned(),

@@ -102,12 +102,16 @@ impl SigninSettings {
     }
 }
 
-/// Responses of a provider identify people, so the connection has to be authenticated: https, or plain http on this machine.
 fn is_issuer(text: &str) -> bool {
+    is_protected(text) && !text.contains(['?', '#'])
+}
+
+/// Responses of a provider identify people, so the connection has to be authenticated: https, or plain http on this machine.
+pub(crate) fn is_protected(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else { return false };
     let local = matches!(uri.host(), Some("127.0.0.1" | "localhost" | "[::1]"));
     let scheme = uri.scheme_str();
-    (scheme == Some("https") || (scheme == Some("http") && local)) && uri.query().is_none() && !text.contains('#')
+    scheme == Some("https") || (scheme == Some("http") && local)
 }
 
 #[cfg(test)]

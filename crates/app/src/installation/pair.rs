@@ -10,6 +10,9 @@ use super::places::SCHEMA;
 use crate::config::Settings;
 use async_recursion::async_recursion as boxed;
 
+/// SQLite: size of a page of a new log file, in bytes. Events are appended, so larger pages reduce work.
+const LOG_PAGE_BYTES: u32 = 16_384;
+
 /// The configuration and resources with which both databases are opened.
 pub struct StartContext<'g> {
     /// The configuration.
@@ -76,7 +79,7 @@ pub(super) async fn log_pool(settings: &Settings, store: &Store) -> Result<Pool,
     if let Some(pool) = store.pool().in_schema(SCHEMA) {
         return Ok(pool);
     }
-    let page_bytes = settings.log.page_bytes;
-    let database = DatabaseSettings { page_bytes, overwrites_deleted: false, ..settings.database.clone() };
+    let database =
+        DatabaseSettings { page_bytes: LOG_PAGE_BYTES, overwrites_deleted: false, ..settings.database.clone() };
     Ok(Pool::open(&database, &settings.data.log(), None).await?)
 }

@@ -4,6 +4,10 @@
 //! [`Providers`] speak the protocol. An [`OidcState`] connects the two requests of the browser: the one that leaves for the provider and
 //! the one that returns. It is valid for one return.
 
+mod fetch;
+mod id_token;
+mod keys;
+mod metadata;
 mod provider;
 
 use actors::InfraError;

@@ -15,15 +15,25 @@ pub struct Settings {
     pub pgvector_graphs_max: u32,
     /// Memory for the vectors of all accounts, in bytes. A single account may exceed it while it is searched.
     pub bytes_max: usize,
-    /// Memories per page read from the store.
+    /// Memories per page read from the store. No setting of an operator: tests read small pages.
+    #[serde(skip, default = "page_memories")]
     pub page_memories: usize,
     /// Accounts with up to this many vectors are compared exhaustively; above it, candidates are selected by sketches.
     /// Searches of spaces are always exhaustive.
     pub exact_max: usize,
-    /// Vectors per thread of a search.
+    /// Vectors per thread of a search. No setting of an operator: tests divide small searches.
+    #[serde(skip, default = "rows_of_thread")]
     pub rows_of_thread: usize,
     /// Maximum number of threads per search.
     pub threads_max: usize,
+}
+
+fn page_memories() -> usize {
+    500
+}
+
+fn rows_of_thread() -> usize {
+    25_000
 }
 
 impl Default for Settings {
@@ -33,9 +43,9 @@ impl Default for Settings {
             pgvector_exact_max: 10_000,
             pgvector_graphs_max: 200,
             bytes_max: 2 << 30,
-            page_memories: 500,
+            page_memories: page_memories(),
             exact_max: 250_000,
-            rows_of_thread: 25_000,
+            rows_of_thread: rows_of_thread(),
             threads_max: 2,
         }
     }
@@ -44,17 +54,8 @@ impl Default for Settings {
 impl Settings {
     /// Invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
-        let mut problems = Vec::new();
-        for (name, value) in [
-            ("page_memories", self.page_memories),
-            ("rows_of_thread", self.rows_of_thread),
-            ("threads_max", self.threads_max),
-        ] {
-            if value == 0 {
-                problems.push((name.to_owned(), "must be at least 1".to_owned()));
-            }
-        }
-        problems
+        let problem = ("threads_max".to_owned(), "must be at least 1".to_owned());
+        (self.threads_max == 0).then_some(problem).into_iter().collect()
     }
 }
 

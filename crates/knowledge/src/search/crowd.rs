@@ -14,6 +14,7 @@ use super::context::SearchContext;
 use super::embed::Embed;
 use super::lexical::LexicalSearch;
 use super::meaning::{SemanticSearch, nearest};
+use super::settings::candidates;
 
 /// The candidates of both searches, without duplicates.
 pub(super) async fn chunks<E: Embed>(
@@ -64,7 +65,7 @@ async fn beside<E: Embed>(
         Ok(Vec::new())
     };
     let by_meaning = async {
-        let count = context.settings.candidates(limit);
+        let count = candidates(limit);
         match &meaning.vector {
             Some(vector) if meaning.chunks.len() >= count && crowded(&meaning.chunks) => {
                 nearest(context, vector, ChunkLimits::spread(count, limit)).await

@@ -11,7 +11,7 @@ use store::{Store, StoreError};
 
 use super::counts::StemCountCache;
 use super::query::SearchQuery;
-use super::settings::Settings;
+use super::settings::{Settings, candidates};
 use super::stems::{QueryStems, StemForm};
 use crate::blocking;
 use async_recursion::async_recursion as boxed;
@@ -90,7 +90,7 @@ impl LexicalSearch {
         let weights: Vec<f64> = having.into_iter().map(|having| weight(all.chunks, having)).collect();
         let mut lexical = Self { weights, length_average: all.length_average(), ..Self::default() };
         // With several accounts, each proposes a share of the candidates.
-        let most = (settings.candidates(query.limit) / account_indexes.len().max(1)).max(EACH_MIN);
+        let most = (candidates(query.limit) / account_indexes.len().max(1)).max(EACH_MIN);
         for (account_index, (forms, counts)) in account_indexes.iter().zip(&counts) {
             let chosen = chosen(forms, &lexical.weights, counts, settings.postings_max);
             let entries = counts.iter().map(|count| u64::from(*count)).sum();

@@ -7,6 +7,7 @@ use store::chunk::{ChunkId, ChunkLimits};
 
 use super::context::SearchContext;
 use super::embed::Embed;
+use super::settings::candidates;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct SemanticSearch {
@@ -44,7 +45,7 @@ impl SemanticSearch {
             Ok(Err(error)) => return Ok(Self::missing(error.to_string())),
             Err(_) => return Ok(Self::missing("the model took too long")),
         };
-        let wanted = ChunkLimits::any(context.settings.candidates(context.query.limit));
+        let wanted = ChunkLimits::any(candidates(context.query.limit));
         let chunks = nearest(context, &vector, wanted).await?;
         Ok(Self { vector: Some(vector), chunks, missing: None })
     }

@@ -10,11 +10,6 @@ use crate::index;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Candidates that each search proposes per requested document.
-    pub candidates_per_document: usize,
-    /// Maximum number of candidates per search; the minimum is 50. If they come from too few documents, the search proposes
-    /// the same number again, with a limit per document.
-    pub candidates_max: usize,
     /// Maximum number of distinct words of a query.
     pub words_max: usize,
     /// Maximum number of word index entries that are ranked per account. The commonest words of a query beyond this
@@ -24,12 +19,6 @@ pub struct Settings {
     pub common_candidates_max: usize,
     /// Entries of the rarest word that are read to find these chunks, newest first.
     pub common_postings_max: usize,
-    /// Maximum number of accounts per search of spaces, largest first.
-    pub account_indexes_max: usize,
-    /// Maximum number of chunks per document in a result.
-    pub chunks_shown: usize,
-    /// Maximum length of a document's text in a result, in characters.
-    pub content_max: u32,
     /// Weight of the semantic similarity, 0 to 1; the rest is the weight of the lexical one.
     pub meaning_weight: f64,
     /// Weight of the nearness to the best chunk, 0 to 1; the rest is the weight of a chunk's own similarity.
@@ -46,15 +35,10 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            candidates_per_document: 5,
-            candidates_max: 250,
             words_max: 32,
             postings_max: 3_000,
             common_candidates_max: 1_000,
             common_postings_max: 20_000,
-            account_indexes_max: 32,
-            chunks_shown: 5,
-            content_max: 100_000,
             meaning_weight: 0.5,
             neighbour_weight: 0.4,
             similarity_floor: 0.12,
@@ -67,26 +51,27 @@ impl Default for Settings {
 /// Long documents fill many candidates: with fewer, searches would often be queried twice.
 const CANDIDATES_MIN: usize = 50;
 
-impl Settings {
-    /// Number of candidates per search for this number of documents.
-    pub(super) fn candidates(&self, documents: usize) -> usize {
-        let wanted = documents.saturating_mul(self.candidates_per_document);
-        wanted.clamp(CANDIDATES_MIN, self.candidates_max.max(CANDIDATES_MIN))
-    }
+/// Maximum number of candidates per search. If they come from too few documents, the search proposes the same number again, with a limit per
+/// document.
+const CANDIDATES_MAX: usize = 250;
 
+/// Candidates that each search proposes per requested document.
+const CANDIDATES_PER_DOCUMENT: usize = 5;
+
+/// Number of candidates per search for this number of documents.
+pub(super) fn candidates(documents: usize) -> usize {
+    documents.saturating_mul(CANDIDATES_PER_DOCUMENT).clamp(CANDIDATES_MIN, CANDIDATES_MAX)
+}
+
+impl Settings {
     /// Invalid values, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let below = |(field, rule)| (format!("index.{field}"), rule);
         let mut problems: Vec<(String, String)> = self.index.problems().into_iter().map(below).collect();
         for (name, least, value, most) in [
-            ("candidates_per_document", 1, self.candidates_per_document, 100),
-            ("candidates_max", CANDIDATES_MIN, self.candidates_max, 2_000),
             ("words_max", 1, self.words_max, 256),
             ("common_candidates_max", CANDIDATES_MIN, self.common_candidates_max, 10_000),
             ("common_postings_max", 1, self.common_postings_max, 1_000_000),
-            ("account_indexes_max", 1, self.account_indexes_max, 1_000),
-            ("chunks_shown", 1, self.chunks_shown, 5),
-            ("content_max", 1, self.content_max as usize, 100_000),
         ] {
             if !(least..=most).contains(&value) {
                 problems.push((name.to_owned(), format!("must be between {least} and {most}")));
@@ -113,7 +98,7 @@ mod tests {
     fn the_defaults_are_without_problems_and_nonsense_is_not() {
         assert_eq!(Settings::default().problems(), []);
         let nonsense =
-            Settings { meaning_weight: f64::NAN, neighbour_weight: 1.1, chunks_shown: 0, ..Settings::default() };
+            Settings { meaning_weight: f64::NAN, neighbour_weight: 1.1, words_max: 0, ..Settings::default() };
         assert_eq!(nonsense.problems().len(), 3);
         let index = index::Settings { threads_max: 0, ..index::Settings::default() };
         let problems = Settings { index, ..Settings::default() }.problems();

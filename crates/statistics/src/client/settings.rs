@@ -22,11 +22,6 @@ pub struct UpstreamSettings {
     /// Timeout of a connection attempt.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// Time after which an idle connection is closed.
-    #[serde(with = "humantime_serde")]
-    pub idle_timeout: Duration,
-    /// Maximum number of idle connections.
-    pub connections_idle_max: usize,
     /// Maximum size of a response body in bytes.
     pub body_bytes_max: usize,
     /// Number of retries of a read when no connection could be made. Events are never retried here.
@@ -42,8 +37,6 @@ impl Default for UpstreamSettings {
             token: None,
             timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(3),
-            idle_timeout: Duration::from_mins(1),
-            connections_idle_max: 256,
             body_bytes_max: 8 * 1024 * 1024,
             read_retries: 2,
             breaker: BreakerSettings::default(),

@@ -32,6 +32,7 @@ pub use self::listener::PostgresListener;
 pub use self::session::SCHEMA_OF_LOG;
 use self::session::{Greeting, Unfit};
 use super::query::{query, scalar, script};
+use super::settings::STATEMENTS_MAX;
 use super::{DatabaseSettings, Pool};
 use crate::error::{Context, StoreError};
 
@@ -43,9 +44,8 @@ pub async fn open(
     role: ServerRole,
 ) -> Result<Pool, StoreError> {
     let cannot = |what: String, source| StoreError::Open { what, source };
-    let hosts = Hosts::parse(url, role, |options| {
-        options.application_name("attache").statement_cache_capacity(settings.statements_max)
-    });
+    let hosts =
+        Hosts::parse(url, role, |options| options.application_name("attache").statement_cache_capacity(STATEMENTS_MAX));
     let hosts = hosts.map_err(|reason| cannot("database.url".to_owned(), reason.into()))?;
     let names = hosts.names();
     let pool = PostgresPool::new(hosts, Greeting::new(settings, schema, role), Limits::of(settings), schema);

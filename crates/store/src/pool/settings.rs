@@ -48,16 +48,20 @@ pub struct DatabaseSettings {
     pub idle_in_transaction_timeout: Duration,
     /// SQLite: size of the write-ahead log in bytes at which it is copied into the file, between two groups of writes.
     pub wal_bytes: u64,
-    /// SQLite: memory for pages, per connection, in KiB.
-    pub cache_kib: u32,
-    /// SQLite: page size of new files in bytes; a power of two from 512 to 65,536.
+    /// SQLite: page size of new files in bytes. Not configurable: the file of the log has larger pages.
+    #[serde(skip, default = "page_bytes")]
     pub page_bytes: u32,
-    /// Maximum number of cached prepared statements per connection.
-    pub statements_max: usize,
     /// SQLite: overwrite deleted content with zeros (`docs/decisions/0017-retention-and-erasure.md`). Not configurable: the log disables
     /// it, because it deletes only copied rows.
     #[serde(skip, default = "overwrites")]
     pub overwrites_deleted: bool,
+}
+
+/// Maximum number of cached prepared statements per connection.
+pub(in crate::pool) const STATEMENTS_MAX: usize = 256;
+
+fn page_bytes() -> u32 {
+    4096
 }
 
 fn overwrites() -> bool {
@@ -83,9 +87,7 @@ impl Default for DatabaseSettings {
             idle_in_transaction_timeout: Duration::from_secs(5),
             // Keys are random, so most writes touch pages that the log already contains; rarer copies write fewer pages twice.
             wal_bytes: 32 * 1024 * 1024,
-            cache_kib: 16 * 1024,
-            page_bytes: 4096,
-            statements_max: 256,
+            page_bytes: page_bytes(),
             overwrites_deleted: overwrites(),
         }
     }

@@ -19,6 +19,7 @@ use uuid::Uuid;
 use wire::knowledge::BatchMessage;
 use wire::mcp::{AddMemory, ForgetMemory, ListSpaces, McpTool, SEARCH_CHUNKS, SearchMemory};
 
+use crate::body;
 use crate::error::ApiError;
 use crate::knowledge::error::KnowledgeError;
 use crate::knowledge::search::url_of;
@@ -252,8 +253,8 @@ impl MemoryTools {
 
 /// Parses the arguments of a tool; the error names the member.
 fn parsed<T: DeserializeOwned>(arguments: &str) -> Result<T, String> {
-    let mut json = serde_json::Deserializer::from_str(arguments);
-    serde_path_to_error::deserialize(&mut json).map_err(|error| format!("invalid arguments: {error}"))
+    body::json(arguments.as_bytes())
+        .map_err(|error| format!("invalid arguments: {}", error.first_issue().unwrap_or_default()))
 }
 
 /// The reason of a refusal in words.

@@ -9,9 +9,13 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::place::FilePlace;
 use crate::pool::DatabaseSettings;
+use crate::pool::settings::STATEMENTS_MAX;
 
 /// Size in bytes to which the write-ahead log is truncated after it has grown larger.
 const LOG_BYTES_MAX: &str = "67108864";
+
+/// Page cache per connection, in KiB.
+const CACHE_KIB: i64 = 16 * 1024;
 
 /// An SQLite file, with the settings of its connections. Clones refer to the same file.
 #[derive(Debug, Clone)]
@@ -19,9 +23,7 @@ pub struct SqliteFile {
     path: Arc<Path>,
     busy_timeout: Duration,
     wal_bytes: u64,
-    cache_kib: u32,
     page_bytes: u32,
-    statements_max: usize,
     overwrites_deleted: bool,
     /// `None` for a copy that no process writes to, such as a backup.
     place: Option<FilePlace>,
@@ -33,9 +35,7 @@ impl SqliteFile {
             path: path.into(),
             busy_timeout: settings.busy_timeout,
             wal_bytes: settings.wal_bytes,
-            cache_kib: settings.cache_kib,
             page_bytes: settings.page_bytes,
-            statements_max: settings.statements_max,
             overwrites_deleted: settings.overwrites_deleted,
             place: (!is_immutable).then(|| FilePlace::of(path)),
         }
@@ -115,9 +115,9 @@ impl SqliteFile {
         // the value of `LIMIT`; this takes half of the time of a short read.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.busy_timeout(self.busy_timeout)?;
-        connection.pragma_update(None, "cache_size", -i64::from(self.cache_kib))?;
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
         connection.pragma_update(None, "temp_store", "MEMORY")?;
-        connection.set_prepared_statement_cache_capacity(self.statements_max);
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
         Ok(connection)
     }
 }
