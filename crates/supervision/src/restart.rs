@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use backoff::backoff::Backoff;
+use backoff::exponential::ExponentialBackoff;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -75,8 +77,7 @@ pub enum Decision {
 #[derive(Debug)]
 pub struct RestartPolicy {
     settings: RestartSettings,
-    /// Number of failures since the child was last healthy for `reset_after`.
-    failures: u32,
+    delays: ExponentialBackoff<FrozenClock>,
     /// Times of the granted restarts within the window, oldest first.
     granted: VecDeque<Instant>,
     started_at: Option<Instant>,
@@ -87,7 +88,8 @@ pub struct RestartPolicy {
 impl RestartPolicy {
     /// A policy without a failure.
     pub fn new(settings: RestartSettings) -> Self {
-        Self { settings, failures: 0, granted: VecDeque::new(), started_at: None, failed_starts: 0 }
+        let delays = delays(settings.backoff_min, settings.backoff_max);
+        Self { settings, delays, granted: VecDeque::new(), started_at: None, failed_starts: 0 }
     }
 
     /// Records that the child runs.
@@ -100,7 +102,7 @@ impl RestartPolicy {
     pub fn on_failure(&mut self, now: Instant, fraction: f64) -> Decision {
         let healthy_since = self.started_at.take();
         if healthy_since.is_some_and(|since| now.saturating_duration_since(since) >= self.settings.reset_after) {
-            self.failures = 0;
+            self.delays.reset();
         }
         if healthy_since.is_none() {
             // Counted separately: hanging starts take so long that the window would never fill.
@@ -122,16 +124,47 @@ impl RestartPolicy {
 
     fn delay(&mut self, fraction: f64) -> Duration {
         let RestartSettings { backoff_min, backoff_max, jitter, .. } = self.settings;
-        self.failures = self.failures.saturating_add(1);
-        let delay = delay_after(self.failures, backoff_min, backoff_max);
+        // `backoff` computes in floating point: keep its rounding within the bounds.
+        let delay = self.delays.next_backoff().unwrap_or(backoff_max).max(backoff_min).min(backoff_max);
         delay + delay.mul_f64(jitter.clamp(0.0, 1.0) * fraction.clamp(0.0, 1.0))
     }
 }
 
 /// The delay before the next attempt of an operation that failed `failures` times in a row, without jitter.
 pub fn delay_after(failures: u32, backoff_min: Duration, backoff_max: Duration) -> Duration {
-    let doublings = failures.saturating_sub(1);
-    backoff_min.saturating_mul(2_u32.saturating_pow(doublings)).min(backoff_max)
+    /// After this many doublings from a millisecond, every delay has reached any sensible maximum.
+    const DOUBLINGS_MAX: u32 = 64;
+    let mut delays = delays(backoff_min, backoff_max);
+    let mut delay = backoff_min;
+    for _ in 0..failures.clamp(1, DOUBLINGS_MAX) {
+        delay = delays.next_backoff().unwrap_or(backoff_max);
+    }
+    delay.max(backoff_min).min(backoff_max)
+}
+
+fn delays(backoff_min: Duration, backoff_max: Duration) -> ExponentialBackoff<FrozenClock> {
+    let frozen = Instant::now().into_std();
+    ExponentialBackoff {
+        current_interval: backoff_min,
+        initial_interval: backoff_min,
+        // The crate's own randomness and its limit on elapsed time are off: the caller passes jitter and time.
+        randomization_factor: 0.0,
+        max_elapsed_time: None,
+        multiplier: 2.0,
+        max_interval: backoff_max,
+        start_time: frozen,
+        clock: FrozenClock(frozen),
+    }
+}
+
+/// A clock that never advances: the `backoff` crate reads the time, but without a limit on elapsed time it has no effect.
+#[derive(Debug)]
+struct FrozenClock(std::time::Instant);
+
+impl backoff::Clock for FrozenClock {
+    fn now(&self) -> std::time::Instant {
+        self.0
+    }
 }
 
 #[cfg(test)]
