@@ -26,6 +26,8 @@ check: ## Check the format, lint, and run the unit tests and the tests of the st
 # The test run comes last, so that its summary ends the output.
 test: export ATTACHE_TEST_REQUIRE_ALL = 1
 test: export ATTACHE_BENCH_PEERS = $(wildcard $(PEERS))
+# Half of a test is waiting for timers, disks and other processes.
+test: export NEXTEST_TEST_THREADS ?= $(shell expr \( $$(nproc) \* 3 + 1 \) / 2)
 test: tools ## Run all checks that a change must pass before it is merged.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets --all-features -- -D warnings

@@ -1,15 +1,15 @@
-//! The operator's listener: health, metrics, the living actors. It asks for no credential; keep it on loopback or a closed network.
-//! A web page in a browser on that network reaches it too, under a name that its owner lets lead here (DNS rebinding), so requests that
-//! name a host have to name one that is known.
+//! The operator's listener: health, metrics, running actors. It requires no credential; keep it on loopback or a closed network.
+//! A web page in a browser on that network can reach it under a foreign host name that resolves to this address (DNS rebinding), so the
+//! listener only accepts known hosts.
 //!
 //! - `GET /`: the page for an operator's browser (`admin/page.rs`); `GET /assets/…` has its style and script.
 //! - `GET /healthz`: the process answers. No IO.
-//! - `GET /readyz`: 200 `{status: "ready", …}` while everything that requests need works (`admin/readiness.rs`) and the server is not about to stop;
-//!   otherwise 503. `failing` names each part that fails, and why. An external statistics service that fails is a degradation, never
-//!   a reason to be taken out of service: `degraded` says why, while requests to it are refused (`upstream.breaker.open`).
-//!   `nodes` lists the other nodes; differences from them are degradations too.
+//! - `GET /readyz`: 200 `{status: "ready", …}` while all parts that requests need work (`admin/readiness.rs`) and the server is not
+//!   stopping; otherwise 503. `failing` contains each failing part with the reason. A failing external statistics service is a
+//!   degradation, and does not make the server unready: `degraded` contains the reason, while its circuit breaker is open
+//!   (`upstream.breaker.open`). `nodes` lists the other nodes; differences from them are degradations too.
 //! - `GET /metrics`: Prometheus text.
-//! - `GET /actors`: the tree of living actors, with restarts and the last failure of each.
+//! - `GET /actors`: the tree of running actors, with restarts and the last failure of each.
 
 mod coalesced;
 mod gauges;
@@ -42,7 +42,7 @@ use self::gauges::Gauges;
 use self::readiness::Readiness;
 use self::throughput::Throughput;
 
-/// How long the supervisor may take to show what lives.
+/// Timeout of a request to the supervisor for its actors.
 const CHECK_DEADLINE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ pub struct Listeners {
     pub operator: SocketAddr,
 }
 
-/// Puts this node into the table of nodes, with its readiness as `/readyz` reports it.
+/// Writes this node into the table of nodes, with its readiness as in `/readyz`.
 fn introduce(app: &App, readiness: &Readiness, phases: &Phases, listeners: Listeners) {
     let (weak, readiness, phases) = (app.downgrade(), readiness.clone(), phases.clone());
     let standing: StandingProbe = Arc::new(move || {
@@ -96,7 +96,7 @@ fn introduce(app: &App, readiness: &Readiness, phases: &Phases, listeners: Liste
     app.nodes.introduce(listeners.public.to_string(), listeners.operator.to_string(), standing);
 }
 
-/// Accepts a request whose `Host` is an IP address, this machine, or one of `admin.hosts`. A foreign page has another host name.
+/// Accepts a request if its `Host` is an IP address, this computer, or one of `admin.hosts`: a foreign page has another host name.
 async fn known_host(State(app): State<App>, request: Request, next: Next) -> Response {
     let host = match head::host(&request) {
         Ok(host) => head::without_port(host.unwrap_or("localhost")),
@@ -129,9 +129,9 @@ async fn ready(State(AdminState { app, phases, readiness, .. }): State<AdminStat
     (if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, axum::Json(body)).into_response()
 }
 
-/// The other nodes, as the actor `node` saw them last.
+/// The other nodes, as the actor `node` last read them.
 fn nodes(app: &App) -> Vec<Value> {
-    let shown = |node: &NodeRecord| {
+    let described = |node: &NodeRecord| {
         let traits = &node.traits;
         json!({
             "id": traits.id,
@@ -145,7 +145,7 @@ fn nodes(app: &App) -> Vec<Value> {
             "ready": node.unready.is_none() && !node.is_draining,
         })
     };
-    app.nodes.seen().others.iter().map(shown).collect()
+    app.nodes.seen().others.iter().map(described).collect()
 }
 
 async fn metrics(State(AdminState { app, gauges, .. }): State<AdminState>) -> Response {

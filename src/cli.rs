@@ -183,7 +183,7 @@ enum Command {
 
 /// Parses the arguments, runs the command, and returns its exit code.
 pub fn main() -> ExitCode {
-    // A coding agent waits for its hooks: they are handled before anything is built that only other commands need.
+    // A coding agent waits for its hooks, so hooks are handled before the command line is built.
     if let Some(code) = hook::intercepted(std::env::args_os()) {
         return code;
     }
@@ -192,7 +192,7 @@ pub fn main() -> ExitCode {
         load(config.as_deref(), std::env::vars())
             .map_err(|problems| Failure::of(FailureKind::Configuration, problems.to_string()))
     };
-    let done = match command {
+    let result = match command {
         Command::Serve(arguments) => {
             settings().and_then(|settings| run(serve::serve(config.clone(), settings, arguments)))
         }
@@ -256,7 +256,7 @@ pub fn main() -> ExitCode {
             settings().and_then(|settings| run(async move { admin::run(command, &settings).await }))
         }
     };
-    let Err(failure) = done else { return ExitCode::SUCCESS };
+    let Err(failure) = result else { return ExitCode::SUCCESS };
     report(&failure, is_json);
     ExitCode::from(failure.kind().exit_code())
 }
@@ -270,7 +270,7 @@ fn report(failure: &Failure, is_json: bool) {
     }
 }
 
-/// Parses the arguments, and whether they ask for JSON. Prints help, version or a usage error and exits if that is what they result in.
+/// Parses the arguments; also returns whether they contain `--json`. Prints help, version or a usage error and exits if they require that.
 fn arguments() -> (Arguments, bool) {
     let mut program = help::laid_out(Arguments::command());
     let parsed = program.try_get_matches_from_mut(std::env::args_os());
@@ -289,7 +289,7 @@ fn arguments() -> (Arguments, bool) {
     })
 }
 
-/// Whether the command that was given has the option `--json`, and has it set.
+/// Whether the command has the option `--json`, and it is set.
 fn asks_for_json(matches: &ArgMatches) -> bool {
     match matches.subcommand() {
         Some((_, below)) => asks_for_json(below),
@@ -297,16 +297,16 @@ fn asks_for_json(matches: &ArgMatches) -> bool {
     }
 }
 
-/// Longest wait for threads that are still at work when a command has ended.
+/// Timeout for blocked threads at the end of a command.
 const THREADS_END_WITHIN: Duration = Duration::from_millis(500);
 
 fn run(work: impl Future<Output = Done>) -> Done {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::refused(format!("the runtime cannot start: {error}")))?;
-    // Boxed, so that the code around it is compiled once and not for each command.
+    // Boxed, so that the surrounding code is compiled once and not for each command.
     let work: Pin<Box<dyn Future<Output = Done>>> = Box::pin(work);
-    let done = runtime.block_on(work);
+    let result = runtime.block_on(work);
     // A thread may wait for a name that cannot be resolved, or for a disk.
     runtime.shutdown_timeout(THREADS_END_WITHIN);
-    done
+    result
 }

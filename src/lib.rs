@@ -2,9 +2,9 @@
 //! under, and a tamper-evident record of what they did.
 //!
 //! This crate contains the process: [`server`] (the listeners), [`admin`] (the operator's listener) and [`cli`] (the command line). The
-//! surfaces are crates of their own: `api` (the APIs) and `web` (the pages). They present the use cases of `app`, which also builds what
-//! runs. The crates below (`actors`, `store`, `statistics`, `knowledge`, `domain`) depend on none of these. `ARCHITECTURE.md` shows the
-//! whole.
+//! surfaces are separate crates: `api` (the APIs) and `web` (the pages). They present the use cases of `app`, which also builds the running
+//! components. The crates below (`actors`, `store`, `statistics`, `knowledge`, `domain`) depend on none of these. `ARCHITECTURE.md` shows
+//! all crates.
 
 pub mod admin;
 pub mod cli;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Serving an event allocates often and little, on threads that hand work to each other: what this allocator is made for.
+/// Requests make many small allocations on threads that pass work to each other, which this allocator is designed for.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -54,7 +54,7 @@ pub struct Server {
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address cannot be listened on.
+    /// A listener cannot bind its address.
     #[error("cannot listen on {address} ({setting})")]
     Listen {
         /// The configured address.
@@ -75,7 +75,7 @@ impl Server {
         Self::start_with(settings, clock, rng, LogStart::Continue).await
     }
 
-    /// The same, with a choice for the event log.
+    /// The same, with a choice of the log's start.
     pub async fn start_with(settings: Settings, clock: Clock, rng: Rng, log: LogStart) -> Result<Self, StartError> {
         app::telemetry::begin_counting();
         descriptors::raise();
@@ -116,14 +116,15 @@ impl Server {
         let listeners_of = crate::admin::Listeners { public: address, operator: admin_address };
         let admin_door = Door::Operators { connections_max, open: VecDeque::new() };
         let admin_service = Service::Router(crate::admin::router(app.clone(), phases.clone(), listeners_of));
-        // Operators watch the draining too, so their listener stops last: with the process.
+        // The operators' listener stops last, with the process, so that operators can observe the draining.
         let head_bytes = HeadLimits::apart(http.head_bytes_max, connections_max);
         let admin_limits = ConnectionLimits { head_bytes, ..limits };
         let admin = tokio::spawn(accept(admin, admin_service, admin_door, admin_limits, Phases::default()));
         Ok(Self { app, http: state, address, admin_address, knowledge_address, phases, listeners, admin })
     }
 
-    /// Is unready and serves on for `shutdown.lame_duck`, so that balancers and clients look for another node before [`Self::stop`].
+    /// Reports itself as unready and continues to serve for `shutdown.lame_duck`, so that balancers and clients select another node before
+    /// [`Self::stop`].
     pub async fn lame_duck(&self) {
         let duration = self.app.settings.shutdown.lame_duck;
         if duration.is_zero() {
@@ -138,10 +139,10 @@ impl Server {
         let deadline = Instant::now() + self.app.settings.shutdown.drain_deadline;
         tracing::info!("the listeners close; requests in progress finish");
         self.phases.enter(Phase::Stopping);
-        // Other nodes continue with the batches while the requests of this one finish.
+        // Other nodes take over the batches while this node finishes its requests.
         self.app.ingestion.hand_over();
         for listener in &mut self.listeners {
-            // A listener that panicked has nothing left to finish.
+            // A listener that panicked has no work to finish.
             let _ = tokio::time::timeout_at(deadline, listener).await;
         }
         tracing::info!("the actors finish their messages");
@@ -155,13 +156,13 @@ impl Server {
         outcome
     }
 
-    /// Waits until the supervisor gives up, which a healthy server never does.
+    /// Waits until the supervisor gives up; does not return on a healthy server.
     pub async fn given_up(&self) -> TreeExit {
         self.app.root.outcome().await
     }
 }
 
-/// Serves a router beside a server, such as that of `attache otlp`, until the phase says that it stops.
+/// Serves a router without the APIs, such as the router of `attache otlp`, until the phase is stopping.
 pub async fn serve_router(listener: TcpListener, router: Router, connections_max: usize, phases: Phases) {
     let HttpSettings { head_bytes_max, unread_bytes_max, unread_deadline, .. } = HttpSettings::default();
     let limits = ConnectionLimits {
@@ -179,7 +180,7 @@ pub async fn serve_router(listener: TcpListener, router: Router, connections_max
     accept(listener, Service::Router(router), door, limits, phases).await;
 }
 
-/// Time that a client of [`serve_router`] has for each step.
+/// Timeout of each step of a client of [`serve_router`].
 const ROUTER_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Time between two requests of such a client; programs export their spans every few seconds.
@@ -188,14 +189,14 @@ const ROUTER_IDLE: Duration = Duration::from_mins(1);
 /// Minimum time for the actors to finish, even if connections used up the whole deadline.
 const MINIMAL_DRAIN: Duration = Duration::from_millis(500);
 
-/// Connections that the kernel keeps waiting while many come at once; it takes the least of this and its own limit. A shorter queue
-/// makes clients of a burst try again after whole seconds.
+/// Maximum number of connections in the kernel's accept queue; the kernel uses the minimum of this and its own limit. With a shorter queue,
+/// clients in a burst retry after whole seconds.
 const BACKLOG: u32 = 16_384;
 
 fn listen(address: SocketAddr, setting: &'static str) -> Result<TcpListener, StartError> {
     let bound = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // A restart must not wait for connections of the process before it.
+        // A restart must not wait for connections of the previous process.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)

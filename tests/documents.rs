@@ -1,4 +1,4 @@
-//! The documents: links and citations lead to headings that exist, and the tests that a document names exist.
+//! The documents: links and citations refer to existing headings, and documents only name existing tests.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
@@ -84,7 +84,7 @@ fn documents() -> BTreeMap<PathBuf, Document> {
     files(&["md"]).into_iter().map(|path| (plain(&path), Document::read(&path))).collect()
 }
 
-/// Why a link from a file leads nowhere.
+/// The fault of a broken link in a file; `None` for a valid link.
 fn fault(documents: &BTreeMap<PathBuf, Document>, from: &Path, link: &str) -> Option<String> {
     let (file, anchor) = link.split_once('#').map_or((link, None), |(file, anchor)| (file, Some(anchor)));
     let to = if file.is_empty() { from.to_owned() } else { plain(&from.parent().unwrap().join(file)) };
@@ -182,8 +182,8 @@ fn every_test_that_a_document_names_exists() {
     assert!(named > 100 && faults.is_empty(), "{named} named\n{}", faults.join("\n"));
 }
 
-/// Tables of the protocol whose rows need a test, with the columns that identify a row. The rows of other tables are members and parameters,
-/// which `/openapi.json` describes and every black-box test checks.
+/// Tables of the protocol with rows that need a test, and the columns that identify a row. The rows of other tables are members and
+/// parameters, which `/openapi.json` describes and every black-box test checks.
 const ROWS_WITH_TESTS: [(&str, &str, &[usize]); 19] = [
     ("README.md", "Account and agent API", &[0]),
     ("README.md", "Knowledge API", &[0]),

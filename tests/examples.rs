@@ -28,7 +28,7 @@ fn example(world: &World, name: &str) -> Child {
     command.spawn().unwrap()
 }
 
-/// The executable of an example of `crates/client/`, beside the folder of this test's own executable.
+/// The executable of an example of `crates/client/`, next to the folder of this test's executable.
 fn executable(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let path = test.parent().unwrap().with_file_name("examples").join(name);

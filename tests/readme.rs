@@ -1,5 +1,5 @@
-//! The commands of the README and of the documents for newcomers work as printed, twice in a row on the same computer: the blocks of each document
-//! run one after the other, in one shell.
+//! The commands of the README and of the documents for newcomers work as printed, twice in a row on the same computer: the blocks of each
+//! document run one after the other, in one shell.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
@@ -96,9 +96,9 @@ impl Server {
     /// Runs a script in the folder of the server as a person with an empty home; returns its output.
     fn run(&self, name: &str, script: &str) -> (String, String) {
         let binaries = Path::new(env!("CARGO_BIN_EXE_attache")).parent().unwrap();
-        let found = format!("PATH=\"{}:$PATH\"", binaries.display());
+        let text = format!("PATH=\"{}:$PATH\"", binaries.display());
         assert!(script.contains(FIND), "{name} does not say where the binary is");
-        let script = script.replace(FIND, &found).replace("http://127.0.0.1:8080", &self.url);
+        let script = script.replace(FIND, &text).replace("http://127.0.0.1:8080", &self.url);
         let mut run = Command::new("bash");
         let script = format!("set -euo pipefail\nURL={}\n{PERSON}\n{script}", self.url);
         run.arg("-c").arg(script).current_dir(self.folder.path()).envs(ENVIRONMENT);
@@ -115,7 +115,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // Fails if the process has already ended.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -139,7 +139,7 @@ fn the_commands_of_every_document_work_as_printed_twice_in_a_row() {
                 assert!(out.contains(shown), "{name}, {round} time: {shown} is missing in\n{out}");
             }
         }
-        // The walks left a proof behind. With another letter in it, it proves nothing.
+        // The commands wrote a proof. With a changed letter, it is invalid.
         let forged = format!(
             "{FIND}\nVKEY=$(curl -s $URL/api/v1/audit/keys | jq -r '.keys[0].vkey')\ncp proof.json forged.json\n\
              sed -i 's/\"receipt_id\":\"01/\"receipt_id\":\"02/' forged.json\nif attache verify forged.json --vkey \"$VKEY\"; then exit 9; fi\n"

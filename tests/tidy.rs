@@ -163,7 +163,7 @@ fn the_configuration_file_shows_every_setting_with_its_environment_name() {
             assert!(line.is_empty() || line.starts_with('#'), "no environment name: {line}");
         }
     }
-    // A kind of actor shows its own values; the others are those of [actors].
+    // A kind of actor lists only its own values; it inherits the others from [actors].
     let kinds = ActorKind::ALL.iter().map(|kind| kind.name());
     let inherited = |path: &str| kinds.clone().any(|kind| path.starts_with(&format!("actors.{kind}.")));
     for path in paths(&schema()) {
@@ -218,8 +218,8 @@ fn both_migration_folders_have_the_same_files() {
     }
 }
 
-/// Facts and log share connections to PostgreSQL, whose search path has both schemas. The statements of the log name the schema of a table
-/// that both have.
+/// Main database and log share connections to PostgreSQL, with both schemas in the search path. The statements of the log name the schema
+/// of a table that exists in both.
 #[test]
 fn facts_and_log_have_no_other_table_of_the_same_name() {
     let tables = |folder: &str| -> BTreeSet<String> {

@@ -1,4 +1,4 @@
-//! A blocking client for everything that is not measured.
+//! A blocking client for requests that are not measured.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -23,9 +23,7 @@ pub struct Client {
 /// A complete response.
 #[derive(Debug, Clone)]
 pub struct Answer {
-    /// HTTP status.
     pub status: u16,
-    /// Response body.
     pub body: Bytes,
 }
 

@@ -22,7 +22,6 @@ pub struct Machine {
     pub user_cuid: String,
     /// Id of the computer.
     pub uuid: String,
-    /// Machine secret.
     pub secret: String,
 }
 
@@ -102,10 +101,8 @@ pub enum Members {
     Shuffled,
 }
 
-/// An event of a chain.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Event id.
     pub id: Uuid,
     /// Request body.
     pub body: Vec<u8>,

@@ -136,7 +136,7 @@ pub fn over_connections(name: &str, options: &Options, stocks: &mut Stocks, repo
         let mut bench = StateBench::start(stock.start(options)?, &stock.machines, state, options, connections);
         let standing = [StartedFloor::start(Floor::Bare, options)?, StartedFloor::start(Floor::Disk, options)?];
         let [mut bare, mut disk] = [Floor::Bare, Floor::Disk].map(|floor| Contestant::new(floor.name()));
-        let mut ours = Contestant::new("attache");
+        let mut contestant = Contestant::new("attache");
         let mut count = options.requests_max;
         for _ in 0..options.rounds {
             let run = bench.run(count);
@@ -145,22 +145,22 @@ pub fn over_connections(name: &str, options: &Options, stocks: &mut Stocks, repo
             let (sample, _) = bench.measure(&run, Pace::of(options.seconds))?;
             say(&format!("    {connections} connections: {:.0}/s, {:.1} µs", sample.rate, sample.cpu_us));
             count = enough(sample.rate, options);
-            ours.samples.push(sample);
+            contestant.samples.push(sample);
         }
-        let commits = ours.against(&disk, |sample| sample.p50_us);
-        let cpu = ours.spread(|sample| sample.cpu_us);
+        let commits = contestant.against(&disk, |sample| sample.p50_us);
+        let cpu = contestant.spread(|sample| sample.cpu_us);
         // Writing to a `String` cannot fail.
         let _ = writeln!(
             text,
             "| {connections} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            ours.spread(|sample| sample.rate).show(0),
-            ours.against(&disk, |sample| sample.rate).show(2),
+            contestant.spread(|sample| sample.rate).show(0),
+            contestant.against(&disk, |sample| sample.rate).show(2),
             cpu.show(1),
-            ours.against(&bare, |sample| sample.cpu_us).show(1),
-            ours.spread(|sample| sample.p50_us).show(0),
-            ours.spread(|sample| sample.p99_us).show(0),
+            contestant.against(&bare, |sample| sample.cpu_us).show(1),
+            contestant.spread(|sample| sample.p50_us).show(0),
+            contestant.spread(|sample| sample.p99_us).show(0),
             disk.spread(|sample| sample.p50_us).show(0),
-            generator(ours.median(|sample| sample.generator)),
+            generator(contestant.median(|sample| sample.generator)),
         );
         findings.push(match connections {
             1 => Finding::of("p50 of one connection, in commits of F3r with one sender", commits.show(2))
@@ -182,7 +182,7 @@ fn cycling(run: &Run, options: &Options) -> Plan {
     run.plan(Pace { cycle: true, ..Pace::of(options.seconds) })
 }
 
-/// Enough requests for every lane, but no more, because rendering takes time.
+/// The number of requests for all lanes, and no more, because rendering takes time.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a positive number far below 2^52")]
 fn enough(rate: f64, options: &Options) -> usize {
     const SPARE: f64 = 1.6;
@@ -209,10 +209,10 @@ impl<'a> StateBench<'a> {
     #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
     fn measure(&self, run: &Run, pace: Pace) -> Result<(Sample, Outcome)> {
         let size = tree_size(&mut Client::new(self.product.address)?)?;
-        let before = self.product.server.usage()?.cpu_seconds;
+        let usage_before = self.product.server.usage()?.cpu_seconds;
         let outcome = process::send(&run.plan(pace), self.product.address)?;
         let taken = self.checked(run, &outcome)?;
-        let cpu = settled(&self.product.debtor(size + taken.forwarded.len() as u64))? - before;
+        let cpu = settled(&self.product.debtor(size + taken.forwarded.len() as u64))? - usage_before;
         let sample = sample(&outcome, 202, cpu, self.product.server.usage()?.peak_bytes)?;
         Ok((Sample { cpu_us: cpu * 1e6 / taken.acknowledged().max(1) as f64, ..sample }, outcome))
     }
@@ -323,20 +323,19 @@ fn verdicts(rows: &[Row]) -> Vec<Finding> {
     }
     if let Some(row) = rows.iter().max_by(|a, b| a.open.p99_us.total_cmp(&b.open.p99_us)) {
         let what = format!("p99 at 70 % of the rate, open loop, worst of all states: {}", row.state);
-        let found = format!("{:.1} ms", row.open.p99_us / 1e3);
-        findings.push(Finding::of(what, found).should("≤ 5 ms", row.open.p99_us <= OPEN_P99_US));
+        let text = format!("{:.1} ms", row.open.p99_us / 1e3);
+        findings.push(Finding::of(what, text).should("≤ 5 ms", row.open.p99_us <= OPEN_P99_US));
     }
-    let (acknowledged, found) =
+    let (acknowledged, present) =
         rows.iter().fold((0, 0), |sum, Row { killed, .. }| (sum.0 + killed.acknowledged, sum.1 + killed.found));
     let what = "events acknowledged before kill −9 and found after it";
     findings.push(
-        Finding::of(what, format!("{found} of {acknowledged}")).should("all", found == acknowledged && found > 0),
+        Finding::of(what, format!("{present} of {acknowledged}")).should("all", present == acknowledged && present > 0),
     );
     if let Some(slowest) = rows.iter().map(|row| row.killed.start).max() {
-        let found = format!("{} ms", slowest.as_millis());
-        findings.push(
-            Finding::of("start after kill −9, slowest", found).should("≤ 2 s", slowest <= Duration::from_secs(2)),
-        );
+        let text = format!("{} ms", slowest.as_millis());
+        findings
+            .push(Finding::of("start after kill −9, slowest", text).should("≤ 2 s", slowest <= Duration::from_secs(2)));
     }
     findings
 }

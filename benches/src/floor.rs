@@ -1,4 +1,4 @@
-//! The floors as processes. Those of requests and of the disk are frozen in the crate `attache-floors`.
+//! The floors as processes. The crate `attache-floors` contains the frozen floors of requests and of the disk.
 
 mod disk;
 mod embed;

@@ -110,7 +110,7 @@ struct StreamPosition {
     begun: bool,
     /// Whether the last byte ended a line.
     at_line: bool,
-    /// Number of last bytes that match the beginning of the stream's end.
+    /// Number of last bytes that match a prefix of the stream's end.
     of_end: usize,
     ended: bool,
 }
@@ -131,7 +131,7 @@ impl StreamPosition {
                     self.of_end = 0;
                 }
             } else {
-                // The end begins with a line break that can also be the one in its middle.
+                // The end starts with a line break, which can also be the line break in its middle.
                 self.of_end = usize::from(byte == STREAM_END[0]);
             }
         }

@@ -295,7 +295,6 @@ async fn exchange(stream: &mut TcpStream, buffer: &mut Vec<u8>, request: &[u8]) 
 /// The framing of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// HTTP status.
     pub status: u16,
     /// Length of the head, in bytes.
     pub length: usize,
@@ -315,7 +314,7 @@ impl Head {
     }
 }
 
-/// The end of a chunked body that begins at `at`; `None` if it is incomplete. No peer sends trailers.
+/// The end of a chunked body that starts at `at`; `None` if it is incomplete. No peer sends trailers.
 fn chunks_end(bytes: &[u8], mut at: usize) -> std::io::Result<Option<usize>> {
     while let Some(line) = bytes[at..].windows(2).position(|pair| pair == b"\r\n") {
         let size = std::str::from_utf8(&bytes[at..at + line]).unwrap_or_default();

@@ -59,10 +59,10 @@ impl StartedFloor {
 
 /// Sends a plan to a server, and reads the server's resource usage.
 pub fn measure(server: &Server, address: SocketAddr, plan: &Plan, status: u16) -> Result<Sample> {
-    let before = server.usage()?;
+    let usage_before = server.usage()?;
     let outcome = process::send(plan, address)?;
     let after = server.usage()?;
-    sample(&outcome, status, after.cpu_seconds - before.cpu_seconds, after.peak_bytes)
+    sample(&outcome, status, after.cpu_seconds - usage_before.cpu_seconds, after.peak_bytes)
 }
 
 /// The figures of one measurement with these costs.
@@ -83,7 +83,7 @@ pub fn sample(outcome: &Outcome, status: u16, cpu_seconds: f64, peak_bytes: u64)
         p50_us: answers.p50_us,
         p99_us: answers.p99_us,
         peak_bytes,
-        // A floor without HTTP, whose status is 0, has no generator.
+        // A floor without HTTP has the status 0 and no generator.
         generator: if status == 0 { f64::NAN } else { outcome.own_cpu_share },
     })
 }

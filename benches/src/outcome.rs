@@ -75,7 +75,7 @@ impl Answers {
 }
 
 impl Outcome {
-    /// An outcome whose responses have one status.
+    /// An outcome of responses with the same status.
     pub fn of(status: u16, answers: Answers, seconds: f64, own: Usage) -> Self {
         Self {
             seconds,

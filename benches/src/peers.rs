@@ -51,7 +51,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Copies the scripts beside the installed packages.
+    /// Copies the scripts next to the installed packages.
     pub fn new(options: &Options) -> Result<Self> {
         let packages =
             options.peers_folder.clone().ok_or("the peers are not installed: `make bench-peers` does that")?;
@@ -63,7 +63,7 @@ impl Peers {
         for (name, text) in SCRIPTS {
             fs::write(folder.path().join(name), text)?;
         }
-        // Node looks for packages beside the script.
+        // Node looks for packages in the folder of the script.
         symlink(fs::canonicalize(packages)?, folder.path().join("node_modules"))?;
         Ok(Self { folder })
     }
@@ -138,7 +138,7 @@ impl EventServer {
             Process::Product(_) => tree_size(&mut client::Client::new(address)?)?,
             Process::Peer(..) => 0,
         };
-        let before = self.server().usage()?.cpu_seconds;
+        let usage_before = self.server().usage()?.cpu_seconds;
         let outcome = process::send(&run.plan(Pace::of(options.seconds)), address)?;
         if let Some(surprises) = outcome.surprises(&[202]) {
             return Err(format!("{}: {surprises}", self.name).into());
@@ -148,7 +148,7 @@ impl EventServer {
             Process::Product(product) => product.debtor(size + taken.forwarded.len() as u64),
             Process::Peer(server, database) => Debtor { server, tree: None, databases: vec![database.clone()] },
         };
-        let cpu = settled(&debtor)? - before;
+        let cpu = settled(&debtor)? - usage_before;
         let sample = sample(&outcome, 202, cpu, self.server().usage()?.peak_bytes)?;
         let sample = Sample { cpu_us: cpu * 1e6 / taken.acknowledged().max(1) as f64, ..sample };
         say(&format!("  {}: {:.0}/s, {:.1} µs", self.name, sample.rate, sample.cpu_us));
@@ -217,12 +217,12 @@ fn events(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Repo
     for _ in 0..options.rounds {
         for (taker, contestant) in takers.iter().zip(&mut proofs) {
             let (plan, address) = (taker.proofs(options), taker.address()?);
-            let before = taker.server().usage()?.cpu_seconds;
+            let usage_before = taker.server().usage()?.cpu_seconds;
             let plan = Plan { pace: Pace { holding: Some(r#""status":"included""#.into()), ..plan.pace }, ..plan };
             let outcome = process::send(&plan, address)?;
             all_hold(&outcome, taker.name)?;
             let after = taker.server().usage()?;
-            contestant.samples.push(sample(&outcome, 200, after.cpu_seconds - before, after.peak_bytes)?);
+            contestant.samples.push(sample(&outcome, 200, after.cpu_seconds - usage_before, after.peak_bytes)?);
         }
     }
     report.section(&table("peer_proofs", &proofs));
@@ -302,12 +302,12 @@ fn polls(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Repor
             let holding = Some("authorization_pending".to_owned());
             // A run may end early, once each code was polled, so there is no warm-up.
             let pace = Pace { cycle: *cycle, holding, warm_up_seconds: 0.0, ..Pace::of(options.seconds) };
-            let before = server.usage()?.cpu_seconds;
+            let usage_before = server.usage()?.cpu_seconds;
             let outcome = process::send(&Plan { pace, ..dealt }, *address)?;
             all_hold(&outcome, contestant.name)?;
             let after = server.usage()?;
             *ended = Instant::now();
-            let sample = sample(&outcome, 400, after.cpu_seconds - before, after.peak_bytes)?;
+            let sample = sample(&outcome, 400, after.cpu_seconds - usage_before, after.peak_bytes)?;
             say(&format!("  {}: {:.0}/s, {:.1} µs", contestant.name, sample.rate, sample.cpu_us));
             contestant.samples.push(sample);
         }

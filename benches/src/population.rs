@@ -1,4 +1,4 @@
-//! Writes computers and codes into the database of a running server, because registering 100,000 of them over HTTP,
+//! Writes computers and codes into the database of a running server, because the time of 100,000 registrations over HTTP,
 //! with a commit each, is not measured.
 
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Events on PostgreSQL: one, two and three nodes, in turn with the floor of PostgreSQL itself and with a peer.
 //!
 //! Each measurement starts its processes on a new database and ends them, because idle nodes use the database too. The CPU time of
-//! PostgreSQL is that of all its processes, so nothing else may use the cluster meanwhile.
+//! PostgreSQL is the sum over all its processes, so no other program may use the cluster during a measurement.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -34,7 +34,7 @@ const PEER: &str = "Fastify + pg, group commit";
 /// Rate of one node, in rates of the peer.
 const PEER_RATE: f64 = 2.0;
 
-/// A cluster that nothing else uses.
+/// A cluster that no other program uses.
 struct Cluster {
     /// `postgres://user@address/database`.
     url: String,
@@ -141,9 +141,9 @@ impl Row {
     /// One measurement on a new database.
     fn take(&mut self, cluster: &Cluster, round: u32, options: &Options) -> Result<()> {
         let (database, name) = cluster.create()?;
-        let before = cluster.cpu_seconds()?;
+        let usage_before = cluster.cpu_seconds()?;
         let (taken, begun) = match self.kind {
-            Kind::Floor => (floor(&database, options)?, before),
+            Kind::Floor => (floor(&database, options)?, usage_before),
             Kind::Nodes(count) => nodes(&database, count, cluster, round, options)?,
             Kind::Peer => peer(&database, cluster, round, options)?,
         };
@@ -188,7 +188,7 @@ fn floor(database: &str, options: &Options) -> Result<Taken> {
     Ok(Taken { outcomes: vec![outcome], status: Floor::Postgres.status(), cpu_seconds, peak_bytes })
 }
 
-/// Events dealt over the nodes: each chain stays with its node. Also returns PostgreSQL's CPU seconds at the beginning.
+/// Events dealt over the nodes: each chain stays with its node. Also returns PostgreSQL's CPU seconds at the start.
 fn nodes(database: &str, count: usize, cluster: &Cluster, round: u32, options: &Options) -> Result<(Taken, f64)> {
     let more = format!("\n[database]\nurl = \"{database}\"\n");
     let mut nodes = Vec::new();
@@ -295,12 +295,12 @@ impl Cluster {
         })
     }
 
-    /// CPU time of all processes of the cluster so far; that of ended ones is counted by the postmaster.
+    /// CPU time of all processes of the cluster so far; the postmaster's time includes ended processes.
     fn cpu_seconds(&self) -> Result<f64> {
         let mut sum = usage(self.postmaster)?.cpu_seconds;
         for entry in fs::read_dir("/proc")? {
             let Ok(process) = entry?.file_name().to_string_lossy().parse::<u32>() else { continue };
-            // A process may end between two looks; the postmaster counts it then.
+            // A process may end during the loop; the postmaster's time then includes it.
             let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { continue };
             if parent(&stat) == Some(self.postmaster) {
                 sum += usage(process).map_or(0.0, |usage| usage.cpu_seconds);
@@ -315,7 +315,7 @@ fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Runs statements on a connection of their own.
+/// Runs statements on a new connection.
 fn on<T>(url: &str, work: impl AsyncFnOnce(&mut PgConnection) -> Result<T>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -54,14 +54,14 @@ fn one_connection(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding
         p99.push(answers.p99_us);
     }
     let commits = Spread::of(commits);
-    let found = format!(
+    let text = format!(
         "p50 {} µs, p99 {} µs; a commit {} µs: {} commits",
         Spread::of(ours).show(0),
         Spread::of(p99).show(0),
         Spread::of(theirs).show(0),
         commits.show(2)
     );
-    Ok(vec![Finding::of("event forwarded, one connection", found).should("p50 ≤ 2 commits", commits.at_most(2.0))])
+    Ok(vec![Finding::of("event forwarded, one connection", text).should("p50 ≤ 2 commits", commits.at_most(2.0))])
 }
 
 /// Latency that forwarding over HTTP adds to the upstream's, at half of the maximum rate.
@@ -80,8 +80,8 @@ fn added_latency(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>
     let added = |ours: f64, theirs: f64| (ours - theirs) / 1000.0;
     let (p50, p99) = (added(through.p50_us, direct.p50_us), added(through.p99_us, direct.p99_us));
     let what = format!("latency added to an instant upstream at half load ({:.0}/s)", full / 2.0);
-    let found = format!("p50 {p50:.2} ms, p99 {p99:.2} ms");
-    Ok(vec![Finding::of(what, found).should("p50 ≤ 0.6 ms, p99 ≤ 2.5 ms", p50 <= 0.6 && p99 <= 2.5)])
+    let text = format!("p50 {p50:.2} ms, p99 {p99:.2} ms");
+    Ok(vec![Finding::of(what, text).should("p50 ≤ 0.6 ms, p99 ≤ 2.5 ms", p50 <= 0.6 && p99 <= 2.5)])
 }
 
 /// Five times the rate of a slow upstream. Senders retry rejected requests.
@@ -93,7 +93,7 @@ fn overload(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
     let machines = product.register(SENDERS, options)?;
     let calm = Plan { pace: again(options, None), ..events(&machines[..SENDERS_AT_CAPACITY], 0, options) };
     let capacity = process::send(&calm, product.address)?.rate(202);
-    let before = product.server.usage()?;
+    let usage_before = product.server.usage()?;
     let storm = Plan { pace: again(options, Some(capacity * 5.0)), ..events(&machines, 1, options) };
     let outcome = process::send(&storm, product.address)?;
     let after = product.server.usage()?;
@@ -108,7 +108,7 @@ fn overload(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding>> {
         .should("admitted p99 ≤ 100 ms", admitted.p99_us <= 100_000.0),
         Finding::of(
             "overload: peak memory before and after",
-            format!("{} → {}", megabytes(before.peak_bytes), megabytes(after.peak_bytes)),
+            format!("{} → {}", megabytes(usage_before.peak_bytes), megabytes(after.peak_bytes)),
         ),
     ];
     findings.push(match outcome.answers(TEMPORARILY_UNAVAILABLE) {
@@ -141,8 +141,8 @@ fn checkpoint_lag(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding
     lags.sort_unstable();
     let (median, worst) = (lags[lags.len() / 2], lags[lags.len() - 1]);
     let what = format!("checkpoint lag at {:.0} events/s, {} samples", outcome.rate(202), lags.len());
-    let found = format!("median {} ms, worst {} ms", median.as_millis(), worst.as_millis());
-    Ok(vec![Finding::of(what, found).should("≤ 0.6 s", worst <= Duration::from_millis(600))])
+    let text = format!("median {} ms, worst {} ms", median.as_millis(), worst.as_millis());
+    Ok(vec![Finding::of(what, text).should("≤ 0.6 s", worst <= Duration::from_millis(600))])
 }
 
 /// Sends one event and requests its proof until it is included.
@@ -208,12 +208,12 @@ fn request_memory(options: &Options, _stocks: &mut Stocks) -> Result<Vec<Finding
         Ok(sent)
     };
     poll(wanted / 10)?;
-    let before = product.server.usage()?.resident_bytes;
+    let usage_before = product.server.usage()?.resident_bytes;
     let polled = poll(wanted)?;
-    let grown = product.server.usage()?.resident_bytes.saturating_sub(before);
+    let grown = product.server.usage()?.resident_bytes.saturating_sub(usage_before);
     let what = format!("resident memory after {polled} more requests, /metrics never read");
-    let found = format!("{} + {:.1} MB", megabytes(before), grown as f64 / 1e6);
-    Ok(vec![Finding::of(what, found).should("≤ 2 MB more", grown <= GROWTH_BYTES_MAX)])
+    let text = format!("{} + {:.1} MB", megabytes(usage_before), grown as f64 / 1e6);
+    Ok(vec![Finding::of(what, text).should("≤ 2 MB more", grown <= GROWTH_BYTES_MAX)])
 }
 
 /// Memory per live claim: registered, unconfirmed, polled once.
@@ -246,13 +246,13 @@ fn memory_each(
         let product = Product::start(options, Upstream::Embedded)?;
         // The first ones fill buffers and caches, and are not counted.
         client::send_all(product.address, &make(&product, WARM, options.seed)?, CONNECTIONS)?;
-        let before = product.server.usage()?.resident_bytes;
+        let usage_before = product.server.usage()?.resident_bytes;
         client::send_all(product.address, &make(&product, count - WARM, options.seed + 1)?, CONNECTIONS)?;
         let after = product.server.usage()?.resident_bytes;
-        let each = after.saturating_sub(before) as f64 / (count - WARM) as f64;
-        let found = format!("{:.1} KB ({} → {})", each / 1024.0, megabytes(before), megabytes(after));
+        let each = after.saturating_sub(usage_before) as f64 / (count - WARM) as f64;
+        let text = format!("{:.1} KB ({} → {})", each / 1024.0, megabytes(usage_before), megabytes(after));
         findings.push(
-            Finding::of(format!("memory per {what}, {count} of them"), found)
+            Finding::of(format!("memory per {what}, {count} of them"), text)
                 .should(format!("≤ {goal_kilobytes} KB"), each <= goal_kilobytes * 1024.0),
         );
     }

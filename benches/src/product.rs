@@ -31,7 +31,6 @@ pub const LOG: &str = "data/statistics.db";
 /// The statistics service of the product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upstream {
-    /// The embedded one.
     Embedded,
     /// Another process, with this delay.
     External(Duration),
@@ -40,9 +39,7 @@ pub enum Upstream {
 /// A running server.
 #[derive(Debug)]
 pub struct Product {
-    /// The server process.
     pub server: Server,
-    /// Address of the server.
     pub address: SocketAddr,
     /// Address of the external statistics service.
     pub upstream: Option<SocketAddr>,
@@ -171,7 +168,7 @@ pub fn make_folder(options: &Options) -> Result<TempDir> {
     Ok(tempfile::Builder::new().prefix("attache-bench-").tempdir_in(parent)?)
 }
 
-/// Path of the server: from the options, or beside this program.
+/// Path of the server: from the options, or next to this program.
 pub fn program(options: &Options) -> Result<PathBuf> {
     let beside = env::current_exe()?.with_file_name("attache");
     let program = options.server.clone().unwrap_or(beside);

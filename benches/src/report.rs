@@ -35,9 +35,7 @@ struct Part {
 /// The result of a scenario.
 #[derive(Debug)]
 pub struct Section {
-    /// Name of the scenario.
     pub name: &'static str,
-    /// Goals of the scenario.
     pub goals: Vec<Goal>,
     /// The floors of the same rounds.
     pub floors: Vec<Contestant>,
@@ -45,7 +43,6 @@ pub struct Section {
     pub product: Option<Contestant>,
 }
 
-/// A goal of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
     /// At least this fraction of the rate of a floor; with several floors, the lowest requirement counts.

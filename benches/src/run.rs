@@ -16,7 +16,7 @@ use crate::settle::{Debtor, settled};
 use crate::stock::Stocks;
 use crate::{events, knowledge_api, peers, postgres, probe};
 
-/// Runs everything that the options select.
+/// Runs the selected measurements.
 pub fn everything(options: &Options) -> Result<()> {
     let mut scenarios = scenario::all();
     let names: Vec<&str> = (scenarios.iter().map(|scenario| scenario.name()))
@@ -100,7 +100,7 @@ fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) 
         for (floor, contestant) in &mut floors {
             contestant.samples.push(floor.measure(&plan, options)?);
         }
-        let before = product.server.usage()?.cpu_seconds;
+        let usage_before = product.server.usage()?.cpu_seconds;
         let outcome = process::send(&plan, product.address)?;
         // Work that the product deferred after its responses is part of the cost.
         let after = if scenario.writes() {
@@ -108,7 +108,7 @@ fn compare(scenario: &mut dyn Scenario, options: &Options, stocks: &mut Stocks) 
         } else {
             product.server.usage()?.cpu_seconds
         };
-        let sample = sample(&outcome, scenario.status(), after - before, product.server.usage()?.peak_bytes)?;
+        let sample = sample(&outcome, scenario.status(), after - usage_before, product.server.usage()?.peak_bytes)?;
         say(&format!("  round {}: {:.0}/s, {:.1} µs", round + 1, sample.rate, sample.cpu_us));
         ours.samples.push(sample);
     }

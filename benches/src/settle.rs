@@ -1,4 +1,4 @@
-//! Waits until a server has completed its deferred work, and measures the cost of it.
+//! Waits until a server has completed its deferred work, and measures its cost.
 //!
 //! A server may respond before it has placed events in the tree, signed a checkpoint, counted usage, and checkpointed
 //! the write-ahead log. CPU time per event includes this work, since a server that defers more would otherwise look
@@ -6,7 +6,7 @@
 //!
 //! 1. the signed checkpoint contains every acknowledged event;
 //! 2. the process has been idle for a second, so that no periodic pass has work;
-//! 3. the harness checkpoints the remaining write-ahead logs, and adds the CPU time to that of the server.
+//! 3. the harness checkpoints the remaining write-ahead logs, and adds the CPU time to the server's.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,7 +32,6 @@ const QUIET_CPU_SECONDS: f64 = 0.02;
 /// A server with deferred work.
 #[derive(Debug, Clone)]
 pub struct Debtor<'a> {
-    /// The server process.
     pub server: &'a Server,
     /// Address of the checkpoint, and the tree size to wait for; `None` for a server without a tree.
     pub tree: Option<(SocketAddr, u64)>,
@@ -55,20 +54,20 @@ pub fn settled(debtor: &Debtor) -> Result<f64> {
         }
     }
     let mut quiet = 0;
-    let mut before = debtor.server.usage()?.cpu_seconds;
+    let mut usage_before = debtor.server.usage()?.cpu_seconds;
     while quiet < QUIET_WINDOWS {
         in_time("it is never quiet")?;
         thread::sleep(WINDOW);
         let now = debtor.server.usage()?.cpu_seconds;
         // Half a tick of tolerance, because sums of hundredths are not exact.
-        quiet = if now - before < QUIET_CPU_SECONDS + 0.005 { quiet + 1 } else { 0 };
-        before = now;
+        quiet = if now - usage_before < QUIET_CPU_SECONDS + 0.005 { quiet + 1 } else { 0 };
+        usage_before = now;
     }
     let mut owed = 0.0;
     for database in &debtor.databases {
         owed += fold(database)?;
     }
-    Ok(before + owed)
+    Ok(usage_before + owed)
 }
 
 /// Number of leaves in the signed tree.
@@ -82,12 +81,12 @@ pub fn tree_size(client: &mut Client) -> Result<u64> {
 /// Checkpoints the write-ahead log of a running server's database; returns the CPU seconds that it took.
 fn fold(database: &PathBuf) -> Result<f64> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let before = crate::usage::usage(std::process::id())?.cpu_seconds;
+    let usage_before = crate::usage::usage(std::process::id())?.cpu_seconds;
     runtime.block_on(async {
         let options = SqliteConnectOptions::new().filename(database).busy_timeout(Duration::from_secs(10));
         let mut connection = SqliteConnection::connect_with(&options).await?;
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").await?;
         connection.close().await
     })?;
-    Ok(crate::usage::usage(std::process::id())?.cpu_seconds - before)
+    Ok(crate::usage::usage(std::process::id())?.cpu_seconds - usage_before)
 }

@@ -64,7 +64,6 @@ pub fn plain(options: &Options, connections: usize) -> State {
     State { log: 0, chains: options.chains()[0].max(connections), ids: Ids::Growing, mixed: false }
 }
 
-/// Kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// A new event: 202.
@@ -86,7 +85,6 @@ struct Lane {
     events: Vec<(Uuid, usize)>,
 }
 
-/// The requests of one run.
 #[derive(Debug)]
 pub struct Run {
     lanes: Vec<Lane>,

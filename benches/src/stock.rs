@@ -119,7 +119,7 @@ fn fill(file: &Path, machines: &[Machine], count: u64, ids: Ids, seed: u64) -> R
     let (sender, groups) = mpsc::sync_channel::<Result<Vec<Append>>>(4);
     let every = (count / KNOWN_MAX).max(1);
     let machines = machines.to_vec();
-    // Rendered in a thread of its own, because rendering and writing take about the same time.
+    // A separate thread renders, because rendering and writing take about the same time.
     let renderer = thread::spawn(move || -> Vec<(Uuid, usize)> {
         let source = IdSource::until(Clock::system().now(), count, ids, seed ^ 0x006c_6f67);
         let mut chains: Vec<Chain> = (0_u64..)

@@ -1,4 +1,4 @@
-//! A statistics service that accepts and discards everything, so that only the product's cost of forwarding remains.
+//! A statistics service that accepts and discards all events, so that only the product's cost of forwarding is measured.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

@@ -29,7 +29,7 @@ impl Usage {
 pub fn usage(process: u32) -> Result<Usage> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The name, in brackets, may itself contain brackets and spaces. User and system time are the 12th and 13th fields
-    // after it, those of ended children the 14th and 15th.
+    // after it, the times of ended children the 14th and 15th.
     let after_name = stat.rsplit_once(')').ok_or("/proc/…/stat has no name")?.1;
     let ticks: f64 = after_name.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<f64>().ok()).sum();
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;

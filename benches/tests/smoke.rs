@@ -31,7 +31,7 @@ fn bench(arguments: &[&str]) -> Command {
 
 #[test]
 fn every_name_is_listed() {
-    // The variable is empty in `make test` while no peers are installed. It is an input of the tests alone.
+    // The variable is empty in `make test` while no peers are installed. Only the tests read it.
     let listed = bench(&["--list"]).env("ATTACHE_BENCH_PEERS", "").output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     for name in [
@@ -198,7 +198,7 @@ fn an_open_loop_charges_a_stall_to_every_request_that_was_due_meanwhile() {
     assert!(median > 300_000.0, "{outcome}");
 }
 
-/// The server's program beside the harness.
+/// The server's program next to the harness.
 fn server() -> Option<PathBuf> {
     let server = Path::new(env!("CARGO_BIN_EXE_attache-bench")).with_file_name("attache");
     if server.is_file() {
@@ -274,7 +274,7 @@ fn peers() -> Option<String> {
     std::env::var("ATTACHE_BENCH_PEERS").ok().filter(|folder| !folder.is_empty())
 }
 
-/// The packages of the peers are large and one of them must be compiled, so `make test` skips this test without them.
+/// The packages of the peers are large and one package must be compiled, so `make test` skips this test without them.
 #[test]
 fn peers_are_measured_in_turn_with_the_server_and_make_the_lines_of_the_readme() {
     let Some(server) = server() else { return };

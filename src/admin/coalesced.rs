@@ -1,4 +1,4 @@
-//! A question that many ask at once and that is costly to answer.
+//! A costly check that concurrent callers share.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -7,25 +7,25 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// A task that does not answer for this long is abandoned, so that another can be started.
+/// Timeout of the task; afterwards another one can start.
 const ABANDONED_AFTER: Duration = Duration::from_secs(30);
 
-/// Asks at most once at a time and answers from the last answer while that is recent, however many ask. Clones share the answers.
+/// Runs a check at most once at a time and returns the last result while it is recent, for any number of callers. Clones share the results.
 #[derive(Debug, Clone)]
 pub(super) struct SharedProbe<T>(watch::Sender<State<T>>);
 
 #[derive(Debug)]
 struct State<T> {
-    /// When the task under way was started.
+    /// Start of the running task.
     begun: Option<Instant>,
     last: Option<(Instant, Result<T, String>)>,
 }
 
-/// For how long an answer is used, and how long an asker waits for one.
+/// Times for which a result is used, and the timeout of a caller.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     pub(super) every: Duration,
-    /// For how long a failure is used, so that the end of a fault is noticed soon.
+    /// Time for which a failure is used; shorter, so that the end of a fault is noticed soon.
     pub(super) failed_every: Duration,
     pub(super) deadline: Duration,
 }
@@ -37,8 +37,8 @@ impl<T> Default for SharedProbe<T> {
 }
 
 impl<T: Clone + Debug + Send + Sync + 'static> SharedProbe<T> {
-    /// The answer of `ask`, or why there is none. `ask` runs in a task of its own: an asker that leaves cancels nothing. An answer that
-    /// does not come within the deadline of its task's start is an error for every asker, until it comes.
+    /// The result of `ask`, or the reason why there is none. `ask` runs in a separate task, so a dropped caller does not cancel it. If the
+    /// task exceeds the deadline, every caller gets an error until the task returns.
     pub(super) async fn answer<F>(&self, pace: Pace, ask: impl FnOnce() -> F) -> Result<T, String>
     where
         F: Future<Output = Result<T, String>> + Send + 'static,
@@ -93,16 +93,16 @@ mod tests {
     const PACE: Pace =
         Pace { every: Duration::from_secs(1), failed_every: Duration::from_secs(1), deadline: Duration::from_secs(2) };
 
-    /// Counts how often it is asked, and answers after a while.
+    /// Counts its calls, and returns after a delay.
     #[derive(Default)]
     struct Slow(Arc<AtomicU32>);
 
     impl Slow {
         fn ask(&self, takes: Duration) -> impl Future<Output = Result<u32, String>> + Send + 'static + use<> {
-            let asked = self.0.fetch_add(1, Ordering::SeqCst) + 1;
+            let calls = self.0.fetch_add(1, Ordering::SeqCst) + 1;
             async move {
                 tokio::time::sleep(takes).await;
-                Ok(asked)
+                Ok(calls)
             }
         }
     }

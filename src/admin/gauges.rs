@@ -1,4 +1,4 @@
-//! Gauges that are read when they are asked for.
+//! Gauges with values that are read at each request for the metrics.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use super::readiness::pace;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Gauges {
     standing: SharedProbe<LogStatus>,
-    /// The last answer: while the database does not answer, the reported age of the checkpoint continues to grow.
+    /// The last status: if the database does not respond, the reported age of the checkpoint continues to grow.
     last: Arc<Mutex<Option<LogStatus>>>,
 }
 
@@ -29,7 +29,7 @@ impl Gauges {
     pub(super) async fn refresh(&self, app: &App) {
         show("main", app.store.pool());
         let Upstream::Embedded { log, .. } = &app.upstream else { return };
-        // On PostgreSQL they are those of the main database.
+        // On PostgreSQL the log uses the connections of the main database.
         if !log.pool().is_postgres() {
             show("log", log.pool());
         }

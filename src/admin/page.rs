@@ -1,7 +1,7 @@
 //! `GET /`: the state of this server for an operator's browser. It changes nothing.
 //!
-//! Its parts are those of the JSON routes, with the throughput of the last ten minutes and the numbers of held events. A script renews the page
-//! every five seconds; without it the page is as of its request.
+//! It shows the data of the JSON routes, the throughput of the last ten minutes and the numbers of held events. A script reloads the page
+//! every five seconds; without it the page shows the state at the time of the request.
 
 use actors::ActorKind;
 use actors::upstream::Upstream;
@@ -21,11 +21,11 @@ use super::{AdminState, CHECK_DEADLINE};
 use web::asset::{self, versioned};
 use web::{Moment, page};
 
-/// Height of the plot, and width of an interval in it, in its own units.
+/// Height of the plot, and width of an interval, in units of the plot.
 const PLOT_HEIGHT: u64 = 72;
 const BAR_WIDTH: u64 = 10;
 
-/// Intervals that the plot shows.
+/// Number of intervals in the plot.
 const BARS: u64 = 60;
 
 #[derive(Template)]
@@ -44,7 +44,7 @@ struct OperatorPage {
     nodes: Vec<NodeRow>,
 }
 
-/// Whether the server takes requests, in words and in the class of its badge.
+/// Whether the server accepts requests, as text and as the class of its badge.
 struct ServerState {
     word: &'static str,
     class: &'static str,
@@ -130,7 +130,7 @@ pub(super) async fn show(State(state): State<AdminState>) -> Response {
     });
     let intervals = throughput.intervals();
     let about = app.nodes.traits();
-    let shown = OperatorPage {
+    let template = OperatorPage {
         style: versioned("style.css"),
         icon: versioned("icon.svg"),
         state: state_of(report.failing.is_empty(), phases.is_leaving()),
@@ -149,10 +149,10 @@ pub(super) async fn show(State(state): State<AdminState>) -> Response {
             now: now.format("%H:%M:%S UTC").to_string(),
         },
     };
-    page(StatusCode::OK, &shown)
+    page(StatusCode::OK, &template)
 }
 
-/// `GET /assets/{*path}`: the files of this page, and those of the public pages that it shares.
+/// `GET /assets/{*path}`: the files of this page, including files that it shares with the public pages.
 pub(super) async fn file(
     axum::extract::Path(path): axum::extract::Path<String>,
     headers: axum::http::HeaderMap,
@@ -162,7 +162,7 @@ pub(super) async fn file(
         "operator.js" => ("text/javascript", include_bytes!("assets/operator.js").as_slice()),
         _ => return asset::file(&path, &headers).into_response(),
     };
-    // The names have no version.
+    // The paths contain no version, so clients have to revalidate.
     let headers = [(CONTENT_TYPE, own.0), (CACHE_CONTROL, "no-cache"), (X_CONTENT_TYPE_OPTIONS, "nosniff")];
     (headers, own.1).into_response()
 }
@@ -238,7 +238,7 @@ impl Plot {
     fn of(intervals: &[Totals]) -> Self {
         let most = intervals.iter().map(|one| one.forwarded + one.held).max().unwrap_or(0);
         let first = BARS.saturating_sub(u64::try_from(intervals.len()).unwrap_or(BARS));
-        // At least one unit, so that a single event is seen.
+        // At least one unit, so that a single event is visible.
         let height = |number: u64| if number == 0 { 0 } else { (number * PLOT_HEIGHT / most.max(1)).max(1) };
         let bar = |(place, one): (u64, &Totals)| {
             let (forwarded, held) = (height(one.forwarded), height(one.held));

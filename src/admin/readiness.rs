@@ -1,4 +1,4 @@
-//! Whether requests can be answered, found out by doing what they need.
+//! Whether the server can answer requests, tested with the operations that requests need.
 //!
 //! A part that fails makes the server unready:
 //!
@@ -12,9 +12,9 @@
 //! | `sequence` | passes that sign the embedded log have failed for `admin.stalled_after` |
 //! | `actors` | the supervisor does not answer |
 //!
-//! Transactions and reads are shared: however often readiness is asked for, there is at most one of each a second on each database
-//! (`admin.probe_every`), and on PostgreSQL one read every five seconds while reads succeed. A failure is used for a second at most, so the end
-//! of a fault is noticed within two seconds.
+//! Concurrent requests share the probes: at most one transaction and one read per second run on each database (`admin.probe_every`), and on
+//! PostgreSQL one read every five seconds while reads succeed. A failure is used for at most a second, so the end of a fault is noticed
+//! within two seconds.
 
 use std::path::Path;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use supervision::root::{Node, Status};
 
 use super::coalesced::{Pace, SharedProbe};
 
-/// Actors without which requests cannot be answered.
+/// Actors that are required for answering requests.
 const VITAL: [ActorKind; 7] = [
     ActorKind::Lookup,
     ActorKind::Intake,
@@ -43,22 +43,22 @@ const VITAL: [ActorKind; 7] = [
 /// The actor that signs the embedded log.
 const SEQUENCE: &str = ActorKind::Sequence.name();
 
-/// The part of an external statistics service.
+/// Name of the part *external statistics service*.
 const UPSTREAM: &str = "upstream";
 
-/// The part of witnesses of the log.
+/// Name of the part *witnesses of the log*.
 const WITNESS: &str = "witness";
 
-/// The part of differences between nodes.
+/// Name of the part *differences between nodes*.
 const NODES: &str = "nodes";
 
-/// A failed append is evidence for this long. Without requests there is no other append that could succeed.
+/// Time for which a failed append counts. Without requests, no later append can succeed.
 const APPEND_FAILURE_FRESH: Duration = Duration::from_secs(2);
 
 /// Maximum time for which a failed probe is used.
 const FAILED_EVERY_MAX: Duration = Duration::from_secs(1);
 
-/// The probes that the askers share. Clones are the same.
+/// The probes that concurrent requests share. Clones share them too.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Readiness {
     store: SharedProbe<()>,
@@ -77,23 +77,23 @@ pub(super) struct Failing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
-    /// Failures that do not make the server unready: those of an external statistics service and of witnesses, and differences between
+    /// Failures that do not make the server unready: failures of an external statistics service or of witnesses, and differences between
     /// nodes.
     pub(super) degraded: Vec<Failing>,
 }
 
 impl Report {
-    /// Whether none of these parts fails.
+    /// Whether all these parts work.
     pub(super) fn is_well(&self, parts: &[&str]) -> bool {
         !self.failing.iter().any(|failing| parts.contains(&failing.part))
     }
 
-    /// Whether all actors that requests need are well.
+    /// Whether all actors that requests need work.
     pub(super) fn actors_are_well(&self) -> bool {
         self.is_well(&VITAL.map(ActorKind::name)) && self.is_well(&[SEQUENCE, "actors"])
     }
 
-    /// Whether the statistics service is well, embedded or external.
+    /// Whether the embedded or external statistics service works.
     pub(super) fn upstream_is_well(&self) -> bool {
         !self.degraded.iter().any(|degraded| degraded.part == UPSTREAM) && self.is_well(&["log"])
     }
@@ -188,26 +188,27 @@ impl Pace {
         Self { every, failed_every: every, ..self }
     }
 
-    /// The pace of reads. On PostgreSQL the write of the part `store` shows that the database answers, so reads that succeed are rarer.
+    /// The pace of reads. On PostgreSQL the write of the part `store` shows that the database responds, so successful reads are repeated
+    /// less often.
     fn of_reads(self, app: &App) -> Self {
         if app.store.pool().is_postgres() { Self { every: 5 * self.every, ..self } } else { self }
     }
 }
 
-/// How often the databases are probed, and how long that may take.
+/// Interval and timeout of the probes of databases.
 pub(super) fn pace(app: &App) -> Pace {
     let every = app.settings.admin.probe_every;
     Pace { every, failed_every: every.min(FAILED_EVERY_MAX), deadline: app.settings.admin.probe_deadline }
 }
 
-/// How long the intake may finish nothing: an external service may take its whole time-out for an honest answer.
+/// Maximum time without a finished message per actor. The intake gets more, since an external service may use its whole timeout.
 fn stalled_after(app: &App) -> impl Fn(&str) -> Duration {
     let stalled_after = app.settings.admin.stalled_after;
     let external = matches!(app.upstream, Upstream::External(_)).then_some(app.settings.upstream.timeout);
     move |name| if name == "ordered" { stalled_after + external.unwrap_or_default() } else { stalled_after }
 }
 
-/// Why the files of the embedded databases are not written to, if they are not at their paths any more.
+/// Embedded databases with files that are no longer at their paths, as reasons.
 fn misplaced(app: &App) -> Vec<String> {
     let log = match &app.upstream {
         Upstream::Embedded { log, .. } => log.pool().misplaced(),
@@ -228,7 +229,7 @@ fn room(folder: &Path, bytes_min: u64, report: &mut Report) {
     }
 }
 
-/// Judges actors by what their supervisor shows.
+/// Adds failing actors to the report, according to their supervisor.
 fn judge(root: &Node, stalled_after: impl Fn(&str) -> Duration, report: &mut Report) {
     for child in &root.children {
         let limit = stalled_after(child.kind);

@@ -9,10 +9,10 @@ use app::{WeakApp, telemetry};
 /// Time between two samples.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Samples that are kept: ten minutes, and the one before.
+/// Maximum number of samples: ten minutes, and the sample before.
 const SAMPLES_MAX: usize = 61;
 
-/// Intervals of one minute.
+/// Number of intervals in a minute.
 const MINUTE: usize = 6;
 
 /// The samples of this process. Clones share them.
@@ -50,7 +50,7 @@ impl Totals {
 }
 
 impl Throughput {
-    /// Takes a sample now and every ten seconds, until the server is gone.
+    /// Takes a sample now and every ten seconds, until the server is dropped.
     pub(super) fn watch(&self, app: WeakApp) {
         let samples = self.clone();
         tokio::spawn(async move {
@@ -90,7 +90,7 @@ pub(super) fn last_minute(intervals: &[Totals]) -> Option<Totals> {
     }))
 }
 
-/// The sum of a counter over its labels, or over those series whose labels contain `label`.
+/// The sum of a counter over the series with `label` in their labels; over all series if `label` is empty.
 fn total(metrics: &str, name: &str, label: &str) -> u64 {
     let series = metrics.lines().filter_map(|line| line.strip_prefix(name)?.rsplit_once(' '));
     let counted = series.filter(|(labels, _)| (labels.is_empty() || labels.starts_with('{')) && labels.contains(label));

@@ -13,8 +13,8 @@ use super::{output, terminal};
 pub async fn account(remote: &Remote) -> Done {
     let mut connection = remote.open()?;
     let summary = connection.send_as(CredentialArgs::agent(), async |client| client.account_summary().await).await?;
-    let known = serde_json::to_value(&summary).map_err(Failure::caused)?;
-    output::show(connection.json, &known, || shown(&summary));
+    let value = serde_json::to_value(&summary).map_err(Failure::caused)?;
+    output::show(connection.json, &value, || shown(&summary));
     Ok(())
 }
 
@@ -56,7 +56,7 @@ fn shown(summary: &AccountSummary) -> String {
     lines.join("\n")
 }
 
-/// The person's name for a computer or an agent, behind its id.
+/// The person's name for a computer or an agent, appended to its id.
 fn label(label: Option<&str>) -> String {
     label.map(|label| format!("  {}", terminal::styled(STRONG, visible(label)))).unwrap_or_default()
 }

@@ -59,13 +59,13 @@ pub async fn activity(arguments: Arguments) -> Done {
         let client = connection.as_whom(whom).await?;
         follow(&client, query, &mut page).await?;
     }
-    let known = serde_json::to_value(&page).map_err(Failure::caused)?;
+    let value = serde_json::to_value(&page).map_err(Failure::caused)?;
     let is_of_computer = match whom.whom {
         Some(kind) => kind == CredentialKind::Computer,
         None => connection.profile.machine.is_some() && std::env::var_os("ATTACHE_TOKEN").is_none(),
     };
     let table = EventTable { is_wide: arguments.wide, now: connection.clock().now() };
-    output::show(connection.json, &known, || match (is_filtered, is_of_computer) {
+    output::show(connection.json, &value, || match (is_filtered, is_of_computer) {
         (true, _) => table.shown(&page, "no recorded events match"),
         (false, true) => table.shown(&page, &nothing_of_computer(&connection)),
         (false, false) => table.shown(&page, "no events recorded in this account"),

@@ -1,4 +1,5 @@
-//! `attache admin`: the operator's commands. They work on the database directly; a running server sees their changes within about a second.
+//! `attache admin`: the operator's commands. They access the database directly; a running server applies their changes within about a
+//! second.
 
 mod account;
 mod agent;
@@ -69,7 +70,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         AdminContext { settings, store: open_store(settings).await?, clock: Clock::system(), rng: Rng::system() };
     // Times are written by the database's clock, as the servers do.
     context.store.clock_follow(&context.clock).await.map_err(Failure::caused)?;
-    let done = match command {
+    let result = match command {
         Command::Account(command) => account::run(command, &context).await,
         Command::Person(command) => person::run(command, &context).await,
         Command::Balance(command) => balance::run(command, &context).await,
@@ -83,5 +84,5 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::Log(command) => log::run(command, &context).await,
     };
     context.store.close().await;
-    done
+    result
 }

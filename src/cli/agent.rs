@@ -77,8 +77,8 @@ async fn register(arguments: Register) -> Done {
     let claim = enrol(&mut connection, arguments.email.as_ref()).await?;
     let id = connection.agent()?.registration_id;
     let shown_claim = claim.map(|pending| claim_shown(&pending.claim, &date_time(pending.until)));
-    let known = json!({ "registration_id": id, "claim": shown_claim });
-    output::show(connection.json, &known, || {
+    let value = json!({ "registration_id": id, "claim": shown_claim });
+    output::show(connection.json, &value, || {
         let next = match &arguments.email {
             Some(email) => format!("`attache agent claim` shows a link and a code for {}, and waits", email.as_str()),
             None => {
@@ -119,12 +119,12 @@ async fn token(remote: &Remote) -> Done {
     connection.renew_if_ended().await?;
     let agent = connection.agent()?;
     let token = agent.access_token.as_ref().map(|token| token.expose().to_owned()).unwrap_or_default();
-    let known = json!({
+    let value = json!({
         "access_token": token,
         "scope": agent.scope,
         "expires_at": agent.token_expires.map(date_time),
     });
-    output::show(connection.json, &known, || token.clone());
+    output::show(connection.json, &value, || token.clone());
     Ok(())
 }
 
@@ -150,8 +150,8 @@ async fn revoke(arguments: &Revoke) -> Done {
         })?;
     }
     output::show(connection.json, &json!({ "token_revoked": token.is_some() }), || {
-        let done = if token.is_some() { "the access token is revoked" } else { "there is no access token" };
-        format!("{done}; the next command gets another one if it needs one")
+        let outcome = if token.is_some() { "the access token is revoked" } else { "there is no access token" };
+        format!("{outcome}; the next command gets another one if it needs one")
     });
     Ok(())
 }

@@ -29,8 +29,8 @@ pub async fn run(command: Command) -> Done {
             judge(&connection, &key).await?;
             connection.change(|profile| profile.api_key = Some(key))?;
             let path = connection.folder.path().display().to_string();
-            let known = json!({ "kept": true, "rag_url": connection.client.rag_url() });
-            output::show(connection.json, &known, || {
+            let value = json!({ "kept": true, "rag_url": connection.client.rag_url() });
+            output::show(connection.json, &value, || {
                 format!(
                     "the API key is stored in {path}\n  next: `attache add` adds pages and notes, `attache search` finds them"
                 )
@@ -38,9 +38,9 @@ pub async fn run(command: Command) -> Done {
         }
         Command::Forget(remote) => {
             let mut connection = remote.open()?;
-            let known = json!({ "forgotten": connection.profile.api_key.is_some() });
+            let outcome = json!({ "forgotten": connection.profile.api_key.is_some() });
             connection.change(|profile| profile.api_key = None)?;
-            output::show(connection.json, &known, || {
+            output::show(connection.json, &outcome, || {
                 format!(
                     "the API key is deleted from the profile; revoke it at {}/account/access",
                     connection.client.base_url()

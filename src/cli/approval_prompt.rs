@@ -35,10 +35,10 @@ enum Qr {
     Never,
 }
 
-/// The prompt: link, code and what they are for.
+/// The prompt: link, code and their purpose.
 #[derive(Debug)]
 pub struct ApprovalPrompt<'i> {
-    /// Begins the first sentence, such as "To attach this computer to your account".
+    /// Start of the first sentence, such as "To attach this computer to your account".
     pub purpose: &'i str,
     /// URL of the page, with all parameters.
     pub link: &'i str,
@@ -74,7 +74,7 @@ impl ApprovalPrompt<'_> {
         let styled = |style, words: &str| if json { words.to_owned() } else { terminal::styled(style, words) };
         let Self { purpose, link, code_is_to, code, until } = self;
         check_web_address(link)?;
-        // Both are texts of the server.
+        // The server controls both texts, so control characters are escaped.
         let (link_shown, code_shown) = (styled(STRONG, &visible(link)), styled(STRONG, &visible(code)));
         let until = styled(FAINT, &format!("Both expire at {}.", until.format("%H:%M UTC")));
         output::print_progress(
@@ -99,9 +99,9 @@ fn check_web_address(link: &str) -> Done {
     if is_web_address(link) {
         return Ok(());
     }
-    let shown = visible(link);
+    let text = visible(link);
     Err(Failure::refused(format!(
-        "the server returned a link that is no web address: \"{shown}\"\n  do not open it; check that --url is the URL of an attache server"
+        "the server returned a link that is no web address: \"{text}\"\n  do not open it; check that --url is the URL of an attache server"
     )))
 }
 

@@ -1,7 +1,7 @@
 //! `attache attach`: shows a link, a code and a QR code, and waits until a person approves or denies this computer.
 //!
 //! The pending code is stored in the profile, so that the command continues with the same code after an interruption. [`super::login`] does
-//! the same and asks for a key of the knowledge API too.
+//! the same and also requests a key of the knowledge API.
 
 use std::time::Duration;
 
@@ -47,13 +47,13 @@ struct Pending {
     #[serde(with = "form::moment")]
     until: Timestamp,
     code: DeviceCodeResult,
-    /// The key that was asked for with the code; it is of no use before a person agreed.
+    /// The requested key; it is invalid until a person approves.
     #[serde(default, with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
     api_key: Option<Secret>,
     /// Scopes of that key.
     #[serde(default)]
     scopes: Vec<ApiKeyScope>,
-    /// The agent that was asked for with the code.
+    /// The requested agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     agent: Option<RegistrationId>,
 }
@@ -63,20 +63,20 @@ struct Pending {
 pub struct Errand<'e> {
     /// Name of the command, for messages.
     pub command: &'static str,
-    /// Begins the prompt, such as "To attach this computer to your account".
+    /// Start of the prompt, such as "To attach this computer to your account".
     pub purpose: &'e str,
-    /// Scopes of the key of the knowledge API to ask for; none without a key.
+    /// Scopes of the requested key of the knowledge API; empty without a key.
     pub scopes: &'e [ApiKeyScope],
     /// Agent to be confirmed too.
     pub agent: Option<AgentWanted>,
-    /// The agent that works already. An earlier code may have asked for it.
+    /// The agent that is already claimed. An earlier code may have requested it.
     pub claimed: Option<RegistrationId>,
     /// Whether to open the page in the browser of this computer.
     pub browser: bool,
 }
 
 impl Errand<'_> {
-    /// Whether a code that was asked for with this agent is of use: it asks for the same, or for an agent that was confirmed with it meanwhile.
+    /// Whether a code that requested the agent `asked` can be used: it requests the same agent, or the agent that is already claimed.
     fn includes(&self, asked: Option<RegistrationId>) -> bool {
         asked == self.agent_id() || (self.agent.is_none() && asked.is_some() && asked == self.claimed)
     }
@@ -89,7 +89,7 @@ impl Errand<'_> {
 /// A computer that a person has just attached.
 #[derive(Debug)]
 pub struct ApprovedComputer {
-    /// The key that was asked for. The person may have declined it.
+    /// The requested key; `None` if the person declined it.
     pub api_key: Option<Secret>,
 }
 
@@ -125,12 +125,12 @@ pub async fn attach(arguments: Arguments) -> Done {
 
 fn show(connection: &ProfileConnection, owner: &str, words: impl FnOnce() -> String) {
     let Some(computer) = &connection.profile.machine else { return };
-    let mut known = machine::shown(computer);
-    known["email"] = json!(owner.contains('@').then_some(owner));
-    output::show(connection.json, &known, words);
+    let mut value = machine::shown(computer);
+    value["email"] = json!(owner.contains('@').then_some(owner));
+    output::show(connection.json, &value, words);
 }
 
-/// The e-mail address of the account that this computer is attached to; its id, if the server does not name the address.
+/// The e-mail address of the account of this computer; the account's id, if the server does not return the address.
 pub async fn owner(connection: &ProfileConnection) -> String {
     let Some(computer) = &connection.profile.machine else { return String::new() };
     let known = match connection.as_machine() {
@@ -165,13 +165,13 @@ pub async fn approved(
         code: &code.user_code,
         until: pending.until,
     };
-    let shown = invitation.show(connection.json, showing)?;
+    let prompt = invitation.show(connection.json, showing)?;
     if errand.browser {
         open::open_in_browser(&code.verification_uri_complete);
     }
     if showing.no_wait {
         if connection.json {
-            let known = json!({
+            let value = json!({
                 "status": "pending",
                 "machine_uuid": pending.machine_uuid,
                 "user_code": code.user_code,
@@ -179,12 +179,12 @@ pub async fn approved(
                 "verification_uri_complete": code.verification_uri_complete,
                 "until": date_time(pending.until),
             });
-            output::print_json(&known);
+            output::print_json(&value);
         }
         return Ok(None);
     }
     let answer = polled(&connection.client, code, asked_before);
-    match shown.wait("waiting for you to approve", connection.clock().now(), answer).await {
+    match prompt.wait("waiting for you to approve", connection.clock().now(), answer).await {
         WaitOutcome::Answered(Ok(attached)) => {
             let approved = keep(connection, attached, pending.api_key)?;
             say_level(connection).await;
@@ -216,19 +216,19 @@ enum Resumed {
     Nothing,
 }
 
-/// Resumes the code of an earlier run, if it is still pending and asks for the same.
+/// Resumes the code of an earlier run, if it is still pending and requests the same.
 async fn resume(connection: &ProfileConnection, errand: &Errand<'_>) -> Result<Resumed, Failure> {
     let machine = connection.machine()?;
-    let known: Option<Pending> = connection.folder.json(PENDING_CODE)?;
+    let stored: Option<Pending> = connection.folder.json(PENDING_CODE)?;
     let now = connection.clock().now();
-    let known = known.filter(|known| {
-        known.machine_uuid == machine.machine_uuid && known.scopes == errand.scopes && errand.includes(known.agent)
+    let stored = stored.filter(|stored| {
+        stored.machine_uuid == machine.machine_uuid && stored.scopes == errand.scopes && errand.includes(stored.agent)
     });
-    let Some(known) = known else { return Ok(Resumed::Nothing) };
-    match connection.client.device_token(&known.code.device_code).await {
-        Ok(attached) => Ok(Resumed::Attached(attached, known.api_key)),
+    let Some(stored) = stored else { return Ok(Resumed::Nothing) };
+    match connection.client.device_token(&stored.code.device_code).await {
+        Ok(attached) => Ok(Resumed::Attached(attached, stored.api_key)),
         Err(error) => match error.code() {
-            Some("authorization_pending" | "slow_down") if known.until > now => Ok(Resumed::Pending(known)),
+            Some("authorization_pending" | "slow_down") if stored.until > now => Ok(Resumed::Pending(stored)),
             // Expired, denied, or replaced by a newer code.
             Some("authorization_pending" | "slow_down" | "expired_token" | "access_denied") => Ok(Resumed::Nothing),
             _ => Err(failed(error)),
@@ -260,14 +260,14 @@ fn keep(
             machine.user_account_id = Some(attached.user_account_id);
         }
     })?;
-    // A key that was asked for is stored with the code until the caller has stored it.
+    // The pending file keeps the requested key until the caller has stored it.
     if api_key.is_none() {
         connection.folder.forget(PENDING_CODE)?;
     }
     Ok(ApprovedComputer { api_key })
 }
 
-/// Prints how much may be recorded. Without an answer of the server nothing is printed: the computer is attached in any case.
+/// Prints the effective level. If the server does not respond, nothing is printed: the computer is attached in any case.
 async fn say_level(connection: &ProfileConnection) {
     let Ok(client) = connection.as_machine() else { return };
     let mut levels = Vec::new();

@@ -1,11 +1,12 @@
 //! `attache backup`: creates, verifies and restores copies of the embedded databases. A copy can be made while the server runs.
 //!
-//! A backup is a folder with a consistent copy of each database and a manifest with their digests. The main database is copied before the log:
-//! so every event that the main database records as forwarded is in the copied log, and the log continues the checkpoint that the main database
-//! contains. Events that the log accepted in between are recognised by their ids. PostgreSQL has its own tools, so it is not supported here.
+//! A backup is a folder with a consistent copy of each database and a manifest with their digests. The main database is copied before the
+//! log: so every event that the main database records as forwarded is in the copied log, and the log continues the checkpoint that the main
+//! database contains. Events that the log accepted in between are recognised by their ids. PostgreSQL has its own tools, so it is not
+//! supported here.
 //!
-//! A restored backup is an earlier state of the log. If the log has signed events since, its clients report a rollback, unless the restored log
-//! begins a new epoch (`attache serve --new-log`).
+//! A restored backup is an earlier state of the log. If the log has signed events since, its clients report a rollback, unless the restored
+//! log starts a new epoch (`attache serve --new-log`).
 
 mod content;
 mod folder;
@@ -79,8 +80,8 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
         copied.map_err(Failure::caused)?;
     }
     let manifest = folder.finish(&names, Clock::system().now())?;
-    let shown = json!({ "path": path, "created_at": date_time(manifest.created_at), "bytes": manifest.bytes() });
-    output::show(json, &shown, || {
+    let value = json!({ "path": path, "created_at": date_time(manifest.created_at), "bytes": manifest.bytes() });
+    output::show(json, &value, || {
         format!(
             "{} contains all data up to {}: {:.1} MB. It also contains the server's keys: restrict access to it\n  next: `attache backup verify {}`",
             path.display(),
@@ -92,7 +93,7 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
     Ok(())
 }
 
-/// Refuses if the main database has a checkpoint of a log: no server would start from a backup without that log.
+/// Refuses if the main database has a checkpoint of a log: a server would not start from a backup without that log.
 async fn the_log_was_never_there(settings: &Settings) -> Done {
     let store = Store::open(&settings.database, &settings.data.main_database()).await.map_err(Failure::caused)?;
     let record = if store.check_schema().await.is_ok() { LogRecord::read(&store).await.ok() } else { None };

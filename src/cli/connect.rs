@@ -1,5 +1,5 @@
-//! `attache connect`: one command configures a tool, and one approval attaches this computer and gives a key for the memory
-//! (`docs/connect.md`, `docs/decisions/0004-device-codes.md`). With `--act-for-me` it asks for an agent of the tool too
+//! `attache connect`: one command configures a tool, and one approval attaches this computer and creates a key for the memory
+//! (`docs/connect.md`, `docs/decisions/0004-device-codes.md`). With `--act-for-me` it also requests an agent of the tool
 //! (`docs/decisions/0005-agents.md`).
 
 mod disconnect;
@@ -76,7 +76,7 @@ pub struct Arguments {
     remote: Remote,
 }
 
-/// Connects a tool; asks for nothing that is there already.
+/// Connects a tool; requests only missing approvals.
 pub async fn connect(arguments: Arguments) -> Done {
     let Arguments { tool, server, scope, dry_run, print, no_hooks, no_mcp, act_for_me, yes, browser, how, .. } =
         arguments;
@@ -91,7 +91,7 @@ pub async fn connect(arguments: Arguments) -> Done {
     if print {
         return snippets(connection.json, &files);
     }
-    // A file that cannot be changed is refused before a person is asked.
+    // Refuses a file that cannot be changed before it prompts a person.
     let changes = record.changes(&files, &connection.folder, yes)?;
     if dry_run {
         show_changes(connection.json, tool, &changes);
@@ -99,7 +99,7 @@ pub async fn connect(arguments: Arguments) -> Done {
     }
     let errand = ToolErrand { tool, act_for_me, browser, how: &how };
     let Some(approved) = errand.approved(&mut connection, showing).await? else { return Ok(()) };
-    // The person may have taken some time, and the tool may have written its files.
+    // The tool may have written its files while the command waited for the person.
     let changes = record.changes(&files, &connection.folder, yes)?;
     record.write(&changes, &connection.folder, &name)?;
     let event = first_event::send(&connection, tool).await?;
@@ -108,7 +108,7 @@ pub async fn connect(arguments: Arguments) -> Done {
     Ok(())
 }
 
-/// How the tools start this program.
+/// The command with which the tools start this program.
 fn program(profile: &str) -> Result<Program, Failure> {
     let path = std::env::current_exe()
         .map_err(|error| Failure::refused(format!("the path of this program is unknown: {error}")))?;
@@ -120,22 +120,22 @@ fn program(profile: &str) -> Result<Program, Failure> {
 /// The request to a person.
 struct ToolErrand<'e> {
     tool: Tool,
-    /// Whether to ask for an agent of the tool.
+    /// Whether to request an agent of the tool.
     act_for_me: bool,
     browser: bool,
     how: &'e RegistrationArgs,
 }
 
-/// Consents of the person, given now or earlier.
+/// Approvals of the person, given now or earlier.
 struct ApprovedTool {
-    /// Whether the tool has an agent that acts for the person; `None` if it has none and none was asked for.
+    /// Whether the tool has an agent that acts for the person; `None` if it has none and none was requested.
     has_agent: Option<bool>,
     has_key: bool,
     is_new: bool,
 }
 
 impl ToolErrand<'_> {
-    /// Ensures that the computer is attached and has a key, and the tool an agent if it is to have one; `None` with `--no-wait`.
+    /// Ensures that the computer is attached and has a key, and that the tool has an agent if requested; `None` with `--no-wait`.
     async fn approved(
         &self,
         connection: &mut ProfileConnection,
@@ -146,8 +146,8 @@ impl ToolErrand<'_> {
         let agent = if self.act_for_me { tool_agent::ensure(connection, self.tool).await? } else { None };
         let is_attached = connection.machine()?.user_account_id.is_some();
         let mut has_key = login::working_key(connection).await?.is_some();
-        let known = connection.profile.tools.get(&self.tool).filter(|agent| agent.is_claimed());
-        let claimed = known.map(|agent| agent.registration_id).filter(|_| agent.is_none());
+        let existing = connection.profile.tools.get(&self.tool).filter(|agent| agent.is_claimed());
+        let claimed = existing.map(|agent| agent.registration_id).filter(|_| agent.is_none());
         let mut has_agent = (self.act_for_me || claimed.is_some()).then_some(claimed.is_some());
         if is_attached && agent.is_none() && has_key {
             return Ok(Some(ApprovedTool { has_agent, has_key, is_new: false }));
@@ -181,17 +181,17 @@ impl ToolErrand<'_> {
     }
 }
 
-/// Prints what belongs into each file, as the command would write an empty one.
+/// Prints the configuration for each file, as the command would write it to an empty file.
 fn snippets(json: bool, files: &[ToolFile]) -> Done {
-    let mut known = Vec::new();
+    let mut values = Vec::new();
     let mut lines = Vec::new();
     for file in files {
         let (text, _) = edit::apply(file.syntax, None, &file.edits, false)
             .map_err(|error| Failure::refused(format!("{}: {error}", file.path.display())))?;
         lines.push(format!("{}\n\n{text}", styled(STRONG, format!("# {}", file.path.display()))));
-        known.push(json!({ "path": file.path, "text": text }));
+        values.push(json!({ "path": file.path, "text": text }));
     }
-    output::show(json, &Value::from(known), || lines.join("\n").trim_end().to_owned());
+    output::show(json, &Value::from(values), || lines.join("\n").trim_end().to_owned());
     Ok(())
 }
 
@@ -207,8 +207,8 @@ fn show_changes(json: bool, tool: Tool, changes: &[FileChange]) {
             (path.clone(), diff.unified_diff().header(from, &path).to_string())
         })
         .collect();
-    let known: Vec<Value> = diffs.iter().map(|(path, diff)| json!({ "path": path, "diff": diff })).collect();
-    output::show(json, &json!({ "tool": tool, "changes": known }), || {
+    let values: Vec<Value> = diffs.iter().map(|(path, diff)| json!({ "path": path, "diff": diff })).collect();
+    output::show(json, &json!({ "tool": tool, "changes": values }), || {
         let texts: Vec<&str> = diffs.iter().map(|(_, diff)| diff.trim_end()).filter(|diff| !diff.is_empty()).collect();
         if texts.is_empty() { "nothing would change".to_owned() } else { texts.join("\n") }
     });
@@ -233,7 +233,7 @@ impl Summary<'_> {
         let agent = connection.profile.tools.get(tool).filter(|_| approved.has_agent == Some(true));
         let files: Vec<Value> =
             changes.iter().map(|change| json!({ "path": change.path, "state": state(change) })).collect();
-        let known = json!({
+        let value = json!({
             "tool": tool,
             "server": base,
             "email": owner.contains('@').then_some(&owner),
@@ -243,7 +243,7 @@ impl Summary<'_> {
             "files": files,
             "event": event,
         });
-        output::show(connection.json, &known, || {
+        output::show(connection.json, &value, || {
             let (good, bad) = (styled(GOOD, "✓"), styled(WARNING, "!"));
             let already = if approved.is_new { "" } else { "already " };
             let title = tool.title();
@@ -281,7 +281,7 @@ impl Summary<'_> {
     }
 }
 
-/// What happened to a file.
+/// The state of a file after the command.
 fn state(change: &FileChange) -> &'static str {
     match &change.now {
         _ if change.is_done() => "unchanged",

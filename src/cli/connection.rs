@@ -46,7 +46,7 @@ impl CredentialArgs {
     }
 }
 
-/// A party whose credential the profile stores.
+/// The party of a credential in the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CredentialKind {
     /// This computer; the response is limited to it.
@@ -102,7 +102,7 @@ pub struct ProfileConnection {
 }
 
 impl Remote {
-    /// The server that an argument of the command names. It replaces `ATTACHE_URL`, but contradicts `--url`.
+    /// Sets the server from an argument of the command. It replaces `ATTACHE_URL`, and is an error together with `--url`.
     pub fn with_server(mut self, server: Option<String>) -> Result<Self, Failure> {
         let Some(server) = server else { return Ok(self) };
         let variable = std::env::var("ATTACHE_URL").ok();
@@ -129,12 +129,12 @@ impl Remote {
 
     /// The same server with another, empty profile.
     pub fn open_new(&self, profile: &str) -> Result<ProfileConnection, Failure> {
-        let known = self.open()?;
+        let connection = self.open()?;
         Ok(ProfileConnection {
             profile: Profile::default(),
             folder: ProfileFolder::of(profile)?,
             name: profile.to_owned(),
-            ..known
+            ..connection
         })
     }
 }
@@ -166,13 +166,13 @@ impl ProfileConnection {
         Ok(())
     }
 
-    /// Checks that the profile can be written, before a request whose response contains a secret that is shown only once.
+    /// Checks that the profile can be written, before a request with a response that contains a secret which is shown only once.
     pub fn check_writable(&self) -> Result<(), Failure> {
         self.check_server()?;
         self.folder.check_writable()
     }
 
-    /// Refuses if the profile holds credentials of another server than `--url` names: they are never sent to it.
+    /// Refuses if the profile contains credentials of another server than `--url`, so that they are never sent to the wrong server.
     pub fn check_server(&self) -> Result<(), Failure> {
         self.check_server_of(&self.profile)
     }
@@ -243,7 +243,7 @@ impl ProfileConnection {
         self.send_with_renewal(client, ask).await
     }
 
-    /// Ensures that the server accepts the agent's access token at this moment.
+    /// Ensures that the server accepts the agent's current access token.
     pub async fn renew_if_ended(&mut self) -> Result<(), RequestError> {
         let client = self.as_agent().await?;
         if self.agent()?.is_claimed() {
@@ -269,8 +269,8 @@ impl ProfileConnection {
     /// Forgets the agent's access token if `client` sent it; returns whether it did and an identity assertion can renew it.
     fn forget_token(&mut self, client: &Client) -> bool {
         let Some(agent) = &mut self.profile.agent else { return false };
-        let shown = |token: &mut Secret| *client.credential() == Credential::Bearer(token.clone());
-        agent.access_token.take_if(shown).is_some() && agent.identity_assertion.is_some()
+        let is_sent = |token: &mut Secret| *client.credential() == Credential::Bearer(token.clone());
+        agent.access_token.take_if(is_sent).is_some() && agent.identity_assertion.is_some()
     }
 
     /// Stores the tokens of a token response.
@@ -311,7 +311,7 @@ impl ProfileConnection {
         self.as_agent().await
     }
 
-    /// A client with the API key: `ATTACHE_API_KEY`, or that of the profile.
+    /// A client with the API key: `ATTACHE_API_KEY`, or the key of the profile.
     pub fn with_key(&self) -> Result<Client, Failure> {
         let given = given("ATTACHE_API_KEY");
         if given.is_none() {
@@ -342,7 +342,7 @@ impl ProfileConnection {
     }
 }
 
-/// The address of a memory that opens in a browser. That of the knowledge API answers to an API key alone.
+/// The URL of a memory for a browser. The memory's URL in the knowledge API requires an API key.
 pub fn page_of(client: &Client, address: &str) -> String {
     let id = address
         .strip_prefix(client.rag_url().trim_end_matches('/'))
@@ -353,7 +353,7 @@ pub fn page_of(client: &Client, address: &str) -> String {
     }
 }
 
-/// A server without a scheme is one on this computer, or one behind TLS.
+/// Adds a scheme to a server without one: http for this computer, otherwise https.
 fn with_scheme(server: &str) -> String {
     let is_local = ["localhost", "127.0.0.1", "[::1]"]
         .iter()
@@ -381,13 +381,13 @@ pub fn failed(error: Error) -> Failure {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(&error);
     while let Some(cause) = source {
-        // The causes in between repeat the first and the last one.
+        // The intermediate causes repeat the first and the last one.
         source = cause.source();
         if source.is_none() {
             text = format!("{text}: {cause}");
         }
     }
-    // Contains text of the server.
+    // The server controls parts of the text.
     let text = visible(&text);
     let advice = match (&error, error.code()) {
         (Error::Unreachable { .. }, _) => "check that the server is running and that --url is correct",

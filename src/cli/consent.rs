@@ -87,8 +87,8 @@ async fn get(arguments: &Get) -> Done {
     let mut connection = arguments.remote.open()?;
     let ConsentTarget { machine, lane } = arguments.place;
     let answer = connection.send_as(arguments.whom, async |client| client.consent(machine, lane).await).await?;
-    let known = serde_json::to_value(&answer).map_err(Failure::caused)?;
-    output::show(connection.json, &known, || match &answer {
+    let value = serde_json::to_value(&answer).map_err(Failure::caused)?;
+    output::show(connection.json, &value, || match &answer {
         ConsentAnswer::Effective { level, paused_until } => {
             let place = machine.map_or("this computer".to_owned(), |machine| machine.to_string());
             let lane = lane.unwrap_or(Lane::Memory);

@@ -1,7 +1,7 @@
 //! `attache demo`: shows all features in a tour of a running server.
 //!
-//! The tour uses a profile of its own, so that the person's profile is not changed. It ends its agent, its computer and its API key. Three events
-//! stay in the log, and the memory keeps three notes and the pages that the server could fetch, once for any number of tours.
+//! The tour uses a separate profile, so that the person's profile is not changed. It ends its agent, its computer and its API key. Three
+//! events stay in the log, and the memory keeps three notes and the pages that the server could fetch, once for any number of tours.
 
 mod operator;
 mod tour;
@@ -61,7 +61,7 @@ pub async fn run(arguments: &Arguments, settings: Option<&Settings>) -> Done {
     let folder = connection.folder.clone();
     let operator = settings.map(|settings| Operator { settings, email: &arguments.email });
     let mut tour = Tour::new(connection, operator, profile.clone());
-    let done = tokio::select! {
+    let result = tokio::select! {
         done = tour.go(&arguments.pages) => done,
         _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted")),
     };
@@ -70,12 +70,12 @@ pub async fn run(arguments: &Arguments, settings: Option<&Settings>) -> Done {
         tour.clean_up().await;
     }
     tour.sign_out().await;
-    if done.is_ok() {
+    if result.is_ok() {
         tour.end();
     }
     if keeps {
         tour.kept();
-        return done;
+        return result;
     }
-    done.and(folder.remove())
+    result.and(folder.remove())
 }

@@ -1,4 +1,4 @@
-//! `attache doctor`: diagnoses the environment of the server and gives advice. It can run before the first start or beside a running server.
+//! `attache doctor`: diagnoses the environment of the server and gives advice. It can run before the first start or while the server runs.
 
 mod clock;
 mod data;
@@ -33,12 +33,12 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Runs all checks; an error if one of them is bad.
+/// Runs all checks; an error if a check is bad.
 pub async fn run(arguments: &Arguments, settings: &Settings) -> Done {
     let mut findings = data::check(settings);
     findings.push(descriptors_fit(settings));
     let (mut witnesses, mut of_log) = (Vec::new(), Vec::new());
-    // At the same time: each may wait for a database that does not answer.
+    // Concurrently: each may wait for a database that does not respond.
     let (database, upstream) = tokio::join!(
         database::check(settings, arguments.deep, &mut witnesses),
         upstream::check(settings, arguments.deep, &mut of_log)

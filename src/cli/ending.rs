@@ -23,13 +23,13 @@ pub struct Endings {
 }
 
 impl Endings {
-    /// Listens from now on, so that no signal is missed between two waits.
+    /// Starts to listen, so that no signal is missed between two waits.
     pub fn watch() -> Result<Self, Failure> {
         let signal = |kind| signal(kind).map_err(|error| unwatched(&error));
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) -> Ending {
         tokio::select! {
             _ = self.terminate.recv() => Ending::Terminate,

@@ -1,4 +1,4 @@
-//! The examples at the end of the help of each command. A test parses each of them.
+//! The examples at the end of the help of each command. A test parses each example.
 
 /// The examples of one command.
 pub struct Examples {
@@ -6,7 +6,7 @@ pub struct Examples {
     pub command: &'static str,
     /// Lines as typed into a shell; text after ` # ` is a comment.
     pub lines: &'static [&'static str],
-    /// What else a reader of the help should know.
+    /// A remark below the examples.
     pub note: &'static str,
 }
 

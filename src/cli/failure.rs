@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What kind of failure a command ends with; each has its own exit code.
+/// The kind of a failure; each has its own exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// The command or the server refused, or something failed that no other kind names.
+    /// The command or the server refused, or a failure of no other kind occurred.
     Refused,
     /// The arguments are wrong.
     Usage,
     /// The log of a server was rolled back, forked or replaced.
     LogViolated,
-    /// Something that the arguments name does not exist.
+    /// An object in the arguments does not exist.
     NotFound,
-    /// A credential is missing, or the server does not accept it for this.
+    /// A credential is missing, or the server does not accept it for the request.
     Unauthorized,
-    /// No server answered.
+    /// No server responded.
     Unreachable,
     /// The server stopped because its restart budget is spent.
     GaveUp,
@@ -58,7 +58,7 @@ impl FailureKind {
         }
     }
 
-    /// The error code of a failure that the server did not name.
+    /// The error code of a failure without a code of the server.
     pub fn name(self) -> &'static str {
         match self {
             Self::Refused => "failed",
@@ -113,7 +113,7 @@ impl Failure {
         Self::of(FailureKind::Refused, reason)
     }
 
-    /// Something that the arguments name does not exist.
+    /// An object in the arguments does not exist.
     pub fn not_found(reason: impl Into<String>) -> Self {
         Self::of(FailureKind::NotFound, reason)
     }
@@ -144,12 +144,12 @@ impl Failure {
         &self.reason
     }
 
-    /// What kind of failure it is.
+    /// The kind of the failure.
     pub fn kind(&self) -> FailureKind {
         self.kind
     }
 
-    /// Delay that the server asks for.
+    /// Delay requested by the server.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
@@ -189,7 +189,7 @@ fn kind_of(error: &client::Error) -> FailureKind {
         client::Error::Unreachable { .. } => FailureKind::Unreachable,
         client::Error::Broken { .. } => FailureKind::Temporary,
         client::Error::Refused(refusal) if refusal.is_temporary() => FailureKind::Temporary,
-        // Without a code of ours another program answered, and its status says nothing about the request.
+        // Without an error code of attache, another program answered, and its status says nothing about the request.
         client::Error::Refused(refusal) if refusal.body.error.starts_with("http_") => FailureKind::Refused,
         client::Error::Refused(refusal) => match refusal.status {
             401 | 403 => FailureKind::Unauthorized,

@@ -1,4 +1,4 @@
-//! The help: commands in groups, examples, and no option where it has no effect.
+//! The help: commands in groups, examples, and only options that have an effect.
 
 use std::fmt::Write;
 
@@ -29,10 +29,10 @@ const CONFIG: &str = "--config <FILE>  Configuration file [default: config.toml 
 const HINTS: &str = "`attache serve` starts a server, `attache login` connects this computer to one.\n\
     `attache help COMMAND` shows options and examples, `attache help exit-codes` the exit codes.";
 
-/// `program` with its help laid out.
+/// `program` with grouped commands and examples in its help.
 pub fn laid_out(program: Command) -> Command {
     let mut program = with_examples(program).mut_subcommand("exit-codes", |command| command.after_help(exit_codes()));
-    // Adds the command `help`, which is listed too. A built command must not be changed: clap finds arguments by their places.
+    // Adds the command `help`, which is listed too. A built command must not be changed: clap refers to arguments by index.
     program.build();
     grouped(program)
 }
@@ -88,7 +88,7 @@ fn with_examples_below(command: Command, path: &str) -> Command {
         let _ = write!(text, "\n\n{header}Configuration:{header:#}\n  {CONFIG}");
     }
     let command = command.after_help(text);
-    // Without longer texts, the long form of the help differs by empty lines only.
+    // Without longer texts, the long help only differs by empty lines.
     if command.get_long_about().is_some() {
         return command;
     }
@@ -120,7 +120,7 @@ mod tests {
         laid_out(Arguments::command())
     }
 
-    /// The words of every visible command that does something.
+    /// The words of every visible command without subcommands.
     fn leaves(command: &Command, path: &str) -> Vec<String> {
         let below = || command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help");
         if below().next().is_none() {
@@ -185,12 +185,12 @@ mod tests {
     #[test]
     fn no_client_command_shows_the_option_for_the_configuration_and_all_accept_it() {
         let program = program();
-        let shown = |path: &[&str]| {
+        let help = |path: &[&str]| {
             let command = path.iter().fold(&program, |command, name| command.find_subcommand(name).unwrap());
             command.clone().render_help().to_string().contains("--config")
         };
-        assert!(shown(&["serve"]) && shown(&["admin", "account", "list"]));
-        assert!(!shown(&["attach"]) && !shown(&["event", "send"]) && !shown(&["search"]));
+        assert!(help(&["serve"]) && help(&["admin", "account", "list"]));
+        assert!(!help(&["attach"]) && !help(&["event", "send"]) && !help(&["search"]));
         let client = ["attache", "usage", "--config", "other.toml", "--json"];
         let matches = program.clone().try_get_matches_from(client).unwrap();
         let below = matches.subcommand_matches("usage").unwrap();

@@ -1,7 +1,8 @@
 //! `attache hook`: records the work of a coding agent from the payloads of its hooks (`docs/hooks.md`).
 //!
-//! The agent waits for its hooks, so that a hook only reads its input, appends to the spool and starts the sender. [`intercepted`] handles it
-//! before the command line is parsed. It prints nothing and returns 0, because agents read the output and the exit code of a hook as decisions.
+//! The agent waits for its hooks, so that a hook only reads its input, appends to the spool and starts the sender. [`intercepted`] handles
+//! it before the command line is parsed. It prints nothing and returns 0, because agents read the output and the exit code of a hook as
+//! decisions.
 
 mod background;
 mod folder;
@@ -79,10 +80,10 @@ pub fn intercepted(arguments: impl IntoIterator<Item = OsString>) -> Option<Exit
     Some(ExitCode::SUCCESS)
 }
 
-/// Runs a hook so that the agent notices nothing of a panic either.
+/// Runs a hook without output or failure, even if it panics.
 fn silently(hook: impl FnOnce()) {
     std::panic::set_hook(Box::new(|_| {}));
-    // A lost record is all that a panic may cost.
+    // After a panic, only the record is lost.
     let _ = catch_unwind(AssertUnwindSafe(hook));
 }
 
@@ -101,7 +102,7 @@ impl Call {
                 ("--send", None) => call.is_send = true,
                 ("--profile", value) => call.profile = value.map(OsString::from).or_else(|| arguments.next()),
                 ("--hook", value) => call.hook = value.map(OsString::from).or_else(|| arguments.next()),
-                // An agent may add options of its own.
+                // An agent may add its own options.
                 (name, _) if name.starts_with("--") => {}
                 _ => call.words.push(argument),
             }
@@ -110,7 +111,7 @@ impl Call {
     }
 }
 
-/// Shows the status, or does what [`intercepted`] does for arguments that it leaves to the parser.
+/// Shows the status, or runs the hook or sender for arguments that [`intercepted`] leaves to the parser.
 pub fn run(arguments: &Arguments) -> Done {
     let profile = arguments.profile.to_string_lossy();
     if arguments.status {

@@ -1,7 +1,7 @@
 //! `attache import`: adds the memories of an export (`GET /v1/export`).
 //!
-//! The lines are sent in parts that the server's limits allow. Memories that the account has are not added again, so an interrupted import is
-//! repeated from its beginning.
+//! The lines are sent in parts that the server's limits allow. The server skips memories that the account already has, so an interrupted
+//! import is repeated from the start.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};

@@ -1,8 +1,8 @@
 //! `attache login`: one approval attaches this computer and gives it a key for the memory
 //! (`docs/decisions/0004-device-codes.md`).
 //!
-//! The command makes the key itself and sends its hash with the request for a device code. The key works once a person has agreed to it on the
-//! page; it never travels, and it ends when the computer is detached.
+//! The command creates the key and sends its hash with the request for a device code. The key is valid after a person has approved it on
+//! the page; the key itself is not transmitted, and detaching the computer revokes it.
 
 use clap::Args;
 use client::{Credential, Error};
@@ -39,7 +39,7 @@ pub struct Arguments {
     remote: Remote,
 }
 
-/// Attaches this computer and stores its key; does nothing if both work.
+/// Attaches this computer and stores its key; no effect if both are valid.
 pub async fn login(arguments: Arguments) -> Done {
     let Arguments { server, scope, browser, how, showing, remote } = arguments;
     let mut connection = remote.with_server(server)?.open()?;
@@ -81,7 +81,7 @@ pub async fn login(arguments: Arguments) -> Done {
     )))
 }
 
-/// Registers this computer if it is not registered, or if the server does not have it any more.
+/// Registers this computer if it is not registered, or if the server has removed it.
 pub async fn register_if_unknown(connection: &mut ProfileConnection, how: &RegistrationArgs) -> Result<(), Failure> {
     if connection.profile.machine.is_some() {
         match connection.as_machine()?.usage_bar().await {
@@ -104,7 +104,7 @@ pub async fn working_key(connection: &ProfileConnection) -> Result<Option<Key>, 
     }
 }
 
-/// A key as the server describes it; `None` if it does not accept it.
+/// A key as the server describes it; `None` if the server does not accept it.
 pub async fn accepted(connection: &ProfileConnection, credential: Credential) -> Result<Option<Key>, Failure> {
     match connection.client.with(credential).key().await {
         Ok(key) => Ok(Some(key)),
@@ -115,11 +115,11 @@ pub async fn accepted(connection: &ProfileConnection, credential: Credential) ->
 
 async fn say(connection: &ProfileConnection, key: Option<&Key>, is_new: bool) -> Done {
     let owner = attach::owner(connection).await;
-    let mut known = machine::shown(connection.machine()?);
-    known["email"] = json!(owner.contains('@').then_some(&owner));
-    known["api_key"] = key.map_or(Value::Null, |key| json!({ "id": key.id, "scopes": key.scopes }));
+    let mut value = machine::shown(connection.machine()?);
+    value["email"] = json!(owner.contains('@').then_some(&owner));
+    value["api_key"] = key.map_or(Value::Null, |key| json!({ "id": key.id, "scopes": key.scopes }));
     let base = connection.client.base_url();
-    output::show(connection.json, &known, || {
+    output::show(connection.json, &value, || {
         let (good, already) = (styled(GOOD, "✓"), if is_new { "" } else { "already " });
         let attached =
             format!("{good} this computer is {already}attached to the account of {}", styled(STRONG, &owner));

@@ -80,8 +80,8 @@ pub async fn run(command: Command) -> Done {
         Command::Show(remote) => {
             let connection = remote.open()?;
             let machine = connection.machine()?;
-            let known = shown(machine);
-            output::show(connection.json, &known, || {
+            let value = shown(machine);
+            output::show(connection.json, &value, || {
                 let account =
                     machine.user_account_id.as_ref().map_or("no account, according to this profile", |id| id.as_str());
                 format!(
@@ -96,7 +96,7 @@ pub async fn run(command: Command) -> Done {
     Ok(())
 }
 
-/// Registers this computer and stores its secret. A computer that was registered before keeps its identity.
+/// Registers this computer and stores its secret. A second registration keeps the identity.
 pub async fn register(connection: &mut ProfileConnection, how: &RegistrationArgs) -> Result<Value, Failure> {
     let rng = Rng::system();
     let machine_uuid = MachineUuid::from(rng.uuid_v7(connection.clock().now()));
@@ -114,7 +114,7 @@ pub async fn register(connection: &mut ProfileConnection, how: &RegistrationArgs
     let registered = client.machine_register(&request).await.map_err(failed)?;
     let (user_cuid, secret) = (registered.user_cuid, registered.machine_secret);
     let machine = Machine { user_cuid, machine_uuid: registered.machine_uuid, secret, user_account_id: None };
-    let known = json!({
+    let value = json!({
         "machine_uuid": machine.machine_uuid,
         "user_cuid": machine.user_cuid,
         "first_seen_at": date_time(registered.first_seen_at),
@@ -122,7 +122,7 @@ pub async fn register(connection: &mut ProfileConnection, how: &RegistrationArgs
     connection.change(|profile| profile.machine = Some(machine))?;
     // A pending code of the earlier registration is not valid for this one.
     connection.folder.forget(PENDING_CODE)?;
-    Ok(known)
+    Ok(value)
 }
 
 /// A computer as JSON, without its secret.

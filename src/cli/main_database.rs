@@ -6,12 +6,12 @@ use store::{Store, StoreError};
 
 use super::failure::Failure;
 
-/// Opens the main database, on which a server may be running. It has to exist and to have the current schema.
+/// Opens the main database, also while a server runs on it. It must exist and have the current schema.
 pub async fn open_store(settings: &Settings) -> Result<Store, Failure> {
     open_main_database(settings).await.map_err(failed)
 }
 
-/// The same; `None` if it does not exist, so that no server has written to it.
+/// The same; `None` if the database does not exist.
 pub async fn open_store_if_there(settings: &Settings) -> Result<Option<Store>, Failure> {
     match open_main_database(settings).await {
         Err(OpenError::Absent(_)) => Ok(None),

@@ -1,6 +1,6 @@
 //! `attache mcp`: the tools of this profile for a program that speaks MCP on standard input and output.
 //!
-//! Standard output carries protocol messages only. Each call reads the profile again, so that credentials stored meanwhile are used.
+//! Standard output carries protocol messages only. Each call reads the profile again, so that it uses credentials stored since the start.
 
 mod events;
 mod memory;
@@ -31,7 +31,7 @@ const INSTRUCTIONS: &str = "attache holds a person's shared memory and a tamper-
 /// The resource with the list of spaces.
 const SPACES_URI: &str = "attache://spaces";
 
-/// The beginning of the resource of a memory.
+/// The URI prefix of a memory as a resource.
 const MEMORY_URI: &str = "attache://memories/";
 
 /// Options of `attache mcp`.
@@ -43,10 +43,10 @@ pub struct Arguments {
 
 /// Serves until standard input ends.
 pub async fn run(arguments: Arguments) -> Done {
-    // A wrong profile is refused now, and not at the first call.
+    // A wrong profile is refused at the start, and not at the first call.
     arguments.remote.open()?;
     let server = ToolServer { remote: arguments.remote };
-    // Requests to the server borrow the connection in closures, whose futures cannot move between threads.
+    // Requests to the server borrow the connection in closures; their futures cannot move between threads.
     let serving = async {
         let running = server.serve(stdio_pipes()).await.map_err(Failure::caused)?;
         running.waiting().await.map_err(Failure::caused)?;
@@ -130,7 +130,7 @@ impl ServerHandler for ToolServer {
             return Err(ErrorData::invalid_params("unknown tool: tools/list returns the available ones", None));
         };
         let (server, arguments) = (self.clone(), request.arguments.unwrap_or_default());
-        // A task of its own: a cancelled request does not cut off an event that is being sent.
+        // A separate task: a cancelled request does not interrupt an event that is being sent.
         let work = task::spawn_local(async move { server.call(tool, arguments).await });
         // A model can correct a failed call, so the reason is its result and no error of the protocol.
         let result = match work.await.map_err(|error| ErrorData::internal_error(domain::reasons(&error), None))? {

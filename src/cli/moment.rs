@@ -25,7 +25,7 @@ pub fn seconds(moment: &str) -> String {
     moment.get(..19).map_or_else(|| moment.to_owned(), |moment| moment.replace('T', " "))
 }
 
-/// The end of an id. Ids begin with their time, so those of one minute begin alike and differ in their ends.
+/// The end of an id. Ids start with their time, so ids of one minute only differ at the end.
 pub fn short(id: &str) -> String {
     const SHOWN: usize = 8;
     if uuid::Uuid::try_parse(id).is_ok() { format!("…{}", &id[id.len() - SHOWN..]) } else { id.to_owned() }
@@ -36,7 +36,7 @@ pub fn minute(at: Timestamp) -> String {
     at.format("%Y-%m-%d %H:%M UTC").to_string()
 }
 
-/// The end of a time that lies in the future, for people.
+/// The expiry of a credential, in words.
 pub fn until(end: Option<Timestamp>, now: Timestamp) -> String {
     match end {
         None => "does not expire".to_owned(),

@@ -74,7 +74,7 @@ pub fn open_in_browser(address: &str) -> bool {
     let program = match std::env::var_os("BROWSER").filter(|program| !program.is_empty()) {
         Some(program) => program,
         None if cfg!(target_os = "macos") => "open".into(),
-        // Without a desktop xdg-open starts a browser of the terminal, if there is one.
+        // Without a desktop, xdg-open would start a text browser.
         None if is_there("DISPLAY") || is_there("WAYLAND_DISPLAY") => "xdg-open".into(),
         None => return false,
     };

@@ -1,6 +1,6 @@
 //! `attache otlp`: a receiver of OpenTelemetry spans on this computer, which records them as hooks are recorded (`docs/otlp.md`).
 //!
-//! Programs export to it instead of a server, because consent applies before anything leaves the computer and the chains are those of the computer.
+//! Programs export to it instead of a server: consent applies before data leaves the computer, and the computer owns the chains.
 
 mod body;
 mod receiver;
@@ -20,7 +20,7 @@ use super::hook::HookFolder;
 use super::output;
 use crate::server::serve_router;
 
-/// Connections at a time; further ones wait.
+/// Maximum number of concurrent connections; further ones wait.
 const CONNECTIONS_MAX: usize = 64;
 
 /// Options of `attache otlp`.

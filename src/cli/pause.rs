@@ -65,8 +65,8 @@ pub async fn pause(arguments: Arguments) -> Done {
     }
     let request = PauseRequest { seconds: arguments.length.as_secs(), machine_uuid: machine };
     let until = client.recording_pause(&request).await.map_err(failed)?.paused_until;
-    let known = json!({ "paused_until": until.map(date_time) });
-    output::show(connection.json, &known, || match until {
+    let value = json!({ "paused_until": until.map(date_time) });
+    output::show(connection.json, &value, || match until {
         Some(until) => {
             format!("recording of {place} is paused until {}", terminal::styled(STRONG, moment::minute(until)))
         }

@@ -59,8 +59,8 @@ pub fn run(command: Command) -> Done {
         Command::List { json } => list(json),
         Command::Show { name, json } => {
             let (folder, profile) = known(&name)?;
-            let known = shown(&name, &folder, &profile);
-            output::show(json, &known, || text_of(&known));
+            let value = shown(&name, &folder, &profile);
+            output::show(json, &value, || text_of(&value));
             Ok(())
         }
         Command::Move { name, url, rag_url, json } => {

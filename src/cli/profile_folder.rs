@@ -1,7 +1,7 @@
 //! Profiles on disk: a server's URL and credentials, in a folder that only its owner can read.
 //!
-//! `$XDG_CONFIG_HOME/attache/<profile>/` (usually `~/.config/attache/default/`) has mode 0700, its files 0600. A file is replaced as a whole,
-//! and synced before the command reports success, so a crash leaves either the old or the new file.
+//! `$XDG_CONFIG_HOME/attache/<profile>/` (usually `~/.config/attache/default/`) has mode 0700, its files 0600. A file is replaced as a
+//! whole, and synced before the command reports success, so a crash leaves either the old or the new file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -22,7 +22,7 @@ use wire::form;
 use super::failure::Failure;
 use super::replacement::replace_file;
 
-/// The content of `profile.toml`: one server and its credentials.
+/// The content of `profile.toml`: a server and its credentials.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profile {
@@ -172,7 +172,7 @@ impl ProfileFolder {
         self.path.join(PROFILE).exists()
     }
 
-    /// A folder in the folder of the profile, with files of its own.
+    /// A folder in the folder of the profile, with separate files.
     pub fn below(&self, name: &str) -> Self {
         Self { path: self.path.join(name) }
     }
@@ -224,7 +224,7 @@ impl ProfileFolder {
         self.read(name)
     }
 
-    /// Whether the profile has a file whose name begins with `prefix` and ends with `suffix`.
+    /// Whether the profile has a file with a name that starts with `prefix` and ends with `suffix`.
     pub fn has_file(&self, prefix: &str, suffix: &str) -> Result<bool, Failure> {
         let entries = match fs::read_dir(&self.path) {
             Ok(entries) => entries,
@@ -243,7 +243,8 @@ impl ProfileFolder {
         }
     }
 
-    /// Locks `what` of this profile against other processes, until the returned file is dropped. Blocks while another process holds the lock.
+    /// Locks `what` of this profile against other processes, until the returned file is dropped. Blocks while another process holds the
+    /// lock.
     pub fn lock(&self, what: &str) -> Result<File, Failure> {
         let name = format!("{what}.lock");
         self.make()?;

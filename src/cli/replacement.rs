@@ -9,8 +9,8 @@ use tempfile::Builder;
 
 /// Replaces `path` with a new file that has this content and mode, and syncs both file and folder.
 ///
-/// The new file has a random name and must not exist (`O_CREAT | O_EXCL`), so that a link in the folder is never followed. Nothing stays of it
-/// if this fails.
+/// The new file has a random name and must not exist (`O_CREAT | O_EXCL`), so that a link in the folder is never followed. It is deleted on
+/// failure.
 pub fn replace_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut new = Builder::new().prefix(".attache-").suffix(".new").tempfile_in(folder)?;
@@ -21,10 +21,10 @@ pub fn replace_file(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Where the links of `path` lead, if that is inside of `folder`. A link that leads nowhere is an error, like one that leads out.
+/// Resolves the links of `path`. It is an error if the target is missing or outside of `folder`.
 pub fn inside(path: &Path, folder: &Path) -> io::Result<PathBuf> {
     let folder = fs::canonicalize(folder)?;
-    // What does not exist yet is made below the first folder that does.
+    // Missing folders are created below the first existing one.
     let existing = path.ancestors().find(|known| fs::symlink_metadata(known).is_ok()).unwrap_or(path);
     let real = fs::canonicalize(existing)?;
     if real.starts_with(&folder) {

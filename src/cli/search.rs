@@ -53,16 +53,16 @@ pub async fn run(arguments: &Arguments) -> Done {
         spaces: space::named(&client, &arguments.space).await?,
         ..SearchRequest::default()
     };
-    let found = client.search(&request).await.map_err(failed)?;
-    output::show(arguments.remote.json, &json!(found), || {
-        if found.results.is_empty() {
+    let response = client.search(&request).await.map_err(failed)?;
+    output::show(arguments.remote.json, &json!(response), || {
+        if response.results.is_empty() {
             return "no results".to_owned();
         }
-        let asked = words::asked(&query, WORDS_MARKED);
+        let terms = words::asked(&query, WORDS_MARKED);
         let width = textwrap::termwidth().min(WIDTH_MAX);
-        let shown = (1..).zip(&found.results).map(|(nth, result)| {
+        let shown = (1..).zip(&response.results).map(|(nth, result)| {
             let page = page_of(&client, &result.url);
-            shown(nth, result, &page, &asked, arguments.chunks, width)
+            shown(nth, result, &page, &terms, arguments.chunks, width)
         });
         shown.collect::<Vec<_>>().join("\n\n")
     });

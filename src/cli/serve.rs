@@ -1,6 +1,7 @@
 //! `attache serve`: runs the server until SIGTERM or SIGINT, then drains; a second signal ends the process immediately.
 //!
-//! SIGTERM comes from service managers and honours `shutdown.lame_duck`; SIGINT comes from a terminal and skips it. SIGHUP ends nothing.
+//! SIGTERM comes from service managers and honours `shutdown.lame_duck`; SIGINT comes from a terminal and skips it. SIGHUP does not end the
+//! server.
 
 use std::path::PathBuf;
 
@@ -35,7 +36,7 @@ pub struct Arguments {
     no_migrate: bool,
 }
 
-/// Runs the server with these settings, which are those of `file` and the environment.
+/// Runs the server with these settings, which come from `file` and the environment.
 pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_log, no_migrate }: Arguments) -> Done {
     telemetry::begin(&settings.telemetry);
     // Reads FAILPOINTS; the fail points are active until this value is dropped.
@@ -55,7 +56,7 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
     };
     let server = tokio::select! {
         started = starting => started?,
-        // Nothing was accepted yet, so nothing has to be finished.
+        // The server has not accepted requests yet, so there is nothing to drain.
         _ = endings.next() => {
             tracing::info!("ended by a signal before the server was ready");
             return Ok(());

@@ -61,19 +61,19 @@ pub async fn run(command: Command) -> Done {
 
 /// Resolves names and ids of spaces to ids; `None` if `names` is empty.
 pub async fn named(client: &Client, names: &[String]) -> Result<Option<Vec<Uuid>>, Failure> {
-    let mut known: Option<Vec<Space>> = None;
+    let mut listed: Option<Vec<Space>> = None;
     let mut ids = Vec::new();
     for name in names {
         if let Ok(id) = name.parse() {
             ids.push(id);
             continue;
         }
-        let spaces = match &mut known {
+        let spaces = match &mut listed {
             Some(spaces) => spaces,
             none => none.insert(client.spaces().await.map_err(failed)?),
         };
-        let mut found = spaces.iter().filter(|space| space.name == name.trim());
-        match (found.next(), found.next()) {
+        let mut matches = spaces.iter().filter(|space| space.name == name.trim());
+        match (matches.next(), matches.next()) {
             (Some(space), None) => ids.push(space.id.as_uuid()),
             (None, _) => {
                 return Err(Failure::not_found(format!(

@@ -52,7 +52,7 @@ impl StartScreen {
     }
 }
 
-/// Where mail is sent to.
+/// The destination of mails.
 fn mail(settings: &Settings) -> String {
     match settings.mail.transport {
         TransportKind::Files => {

@@ -1,4 +1,4 @@
-//! `attache status`: whether the server answers, and what of this computer works, in a few lines.
+//! `attache status`: whether the server responds, and which parts of this computer work, in a few lines.
 
 use clap::Args;
 use client::{ActivityQuery, Error};
@@ -24,7 +24,7 @@ pub struct Arguments {
     remote: Remote,
 }
 
-/// Asks the server and prints a line for each part; fails with the exit code of the first part that does not work.
+/// Sends requests to the server and prints a line for each part; fails with the exit code of the first part that does not work.
 pub async fn status(arguments: &Arguments) -> Done {
     let connection = arguments.remote.open()?;
     connection.check_server()?;
@@ -32,8 +32,8 @@ pub async fn status(arguments: &Arguments) -> Done {
     // A route without a credential, which every server has.
     if let Err(error @ Error::Unreachable { .. }) = connection.client.log_keys().await {
         let failure = failed(error);
-        let known = json!({ "server": base, "reachable": false });
-        output::show(connection.json, &known, || format!("{} server     {base} does not answer", styled(BAD, "✗")));
+        let value = json!({ "server": base, "reachable": false });
+        output::show(connection.json, &value, || format!("{} server     {base} does not answer", styled(BAD, "✗")));
         return Err(failure);
     }
     let (computer, key) = (whoami::computer(&connection).await?, whoami::key(&connection).await?);
@@ -48,7 +48,7 @@ pub async fn status(arguments: &Arguments) -> Done {
     };
     let pending = pending_event(&connection.folder, AgentKinds::CLI)?;
     let hooks = hook::statuses(arguments.remote.profile.as_str())?;
-    let known = json!({
+    let report = json!({
         "server": base,
         "reachable": true,
         "registered": computer.accepted().is_some(),
@@ -61,7 +61,7 @@ pub async fn status(arguments: &Arguments) -> Done {
         "api_key": key.accepted(),
     });
     let now = connection.clock().now();
-    output::show(connection.json, &known, || {
+    output::show(connection.json, &report, || {
         let (good, bad, open) = (styled(GOOD, "✓"), styled(BAD, "✗"), styled(WARNING, "!"));
         let computer = match (&computer, account) {
             (Known::Absent, _) => format!("{open} computer   not registered: `attache login`"),
@@ -112,7 +112,7 @@ fn hook_line(status: &ToolStatus, now: Timestamp) -> String {
     format!("\n  hooks      {tool}: {} sent, {spooled} waiting{last}{error}", progress.sent)
 }
 
-/// The end of the pause of recording that lasts.
+/// The end of the current pause.
 async fn paused_until(connection: &ProfileConnection) -> Result<Option<Timestamp>, Failure> {
     match connection.as_machine()?.consent(None, None).await {
         Ok(ConsentAnswer::Effective { paused_until, .. }) => Ok(paused_until),
@@ -126,7 +126,7 @@ async fn last_event(connection: &ProfileConnection) -> Result<Option<Value>, Fai
     let query = ActivityQuery { limit: Some(1), cursor: None, since: None, lane: None };
     match connection.as_machine()?.activity(&query).await {
         Ok(page) => Ok(page.upstream.get("events").and_then(|events| events.get(0)).cloned()),
-        // The statistics service may be away while everything else works.
+        // The statistics service may be unavailable while all other parts work.
         Err(error) if error.is_temporary() => Ok(None),
         Err(error) => Err(failed(error)),
     }

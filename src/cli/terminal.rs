@@ -26,7 +26,7 @@ pub const FAINT: Style = Style::new().dimmed();
 /// Style of QR codes.
 const PICTURE: Style = AnsiColor::BrightWhite.on_default().bg_color(Some(Color::Ansi(AnsiColor::Black)));
 
-/// Listens for Ctrl-C from now on, so that none is missed between two waits.
+/// Starts to listen for Ctrl-C, so that no signal is missed between two waits.
 pub fn interrupts() -> Result<Signal, Failure> {
     signal(SignalKind::interrupt()).map_err(|error| Failure::refused(format!("cannot listen for Ctrl-C: {error}")))
 }
@@ -64,13 +64,13 @@ pub fn spinner(words: impl Into<String>) -> ProgressBar {
 /// A spinner with the remaining time.
 pub fn countdown(words: impl Into<String>, left: Duration) -> ProgressBar {
     let spinner = spinner(words);
-    let shown = move |state: &ProgressState, out: &mut dyn Write| {
+    let draw = move |state: &ProgressState, out: &mut dyn Write| {
         let seconds = left.saturating_sub(state.elapsed()).as_secs();
         // The next tick draws the line again.
         let _ = write!(out, "{}:{:02}", seconds / 60, seconds % 60);
     };
     if let Ok(style) = ProgressStyle::with_template("{spinner:.cyan} {msg}, {left} left") {
-        spinner.set_style(style.with_key("left", shown));
+        spinner.set_style(style.with_key("left", draw));
     }
     spinner
 }

@@ -23,9 +23,9 @@ pub struct Arguments {
 pub async fn usage(arguments: &Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
     let usage = connection.send_as(arguments.whom, async |client| client.usage_bar().await).await?;
-    let known = serde_json::to_value(&usage).map_err(Failure::caused)?;
+    let value = serde_json::to_value(&usage).map_err(Failure::caused)?;
     let base_url = connection.client.base_url();
-    output::show(connection.json, &known, || shown(&usage, base_url));
+    output::show(connection.json, &value, || shown(&usage, base_url));
     Ok(())
 }
 
@@ -34,7 +34,7 @@ fn shown(usage: &UsageBar, base_url: &str) -> String {
         let memory_bytes = limits.memory_bytes.map(|of| format!("memories       {}\n", bytes(of))).unwrap_or_default();
         format!("events today   {}\n{memory_bytes}", bytes(limits.event_bytes))
     });
-    // Without `account.top_up_url` the server names the account page, where nothing can be bought.
+    // Without `account.top_up_url` the server returns the account page, which has no shop.
     let is_shop = usage.top_up_url != format!("{base_url}/account");
     let top_up = if is_shop { format!("\ntop up         {}", visible(&usage.top_up_url)) } else { String::new() };
     format!(

@@ -24,7 +24,7 @@ use super::witness::{NotObserved, compare_offline, observe_with};
 
 pub use self::arguments::Arguments;
 
-/// Verifies the proof and prints its content, or the member that is wrong.
+/// Verifies the proof and prints its content, or the wrong member.
 pub async fn verify(arguments: &Arguments) -> Done {
     let event = arguments.proof.to_str().and_then(|text| text.parse::<EventId>().ok());
     // A proof in a file needs no profile if the key is given.

@@ -1,4 +1,4 @@
-//! `attache whoami`: the account, computer, key and agent of the profile, as the server knows them.
+//! `attache whoami`: the account, computer, key and agent of the profile, according to the server.
 
 use client::Error;
 use domain::Timestamp;
@@ -12,7 +12,7 @@ use super::failure::{Done, Failure};
 use super::terminal::{STRONG, WARNING, styled};
 use super::{agent, moment, output};
 
-/// The server's answer about a credential of the profile.
+/// State of a credential of the profile, according to the server.
 #[derive(Debug)]
 pub enum Known<T> {
     /// The profile has none.
@@ -48,13 +48,13 @@ impl<T> Known<T> {
     }
 }
 
-/// Asks about the computer of the profile.
+/// Requests the state of the profile's computer.
 pub async fn computer(connection: &ProfileConnection) -> Result<Known<MachineAbout>, Failure> {
     let Some(machine) = &connection.profile.machine else { return Ok(Known::Absent) };
     Known::of(connection.as_machine()?.machine(machine.machine_uuid).await)
 }
 
-/// Asks about the key of the knowledge API.
+/// Requests the state of the key of the knowledge API.
 pub async fn key(connection: &ProfileConnection) -> Result<Known<Key>, Failure> {
     match connection.with_key() {
         Ok(client) => Known::of(client.key().await),
@@ -73,7 +73,7 @@ pub fn key_line(key: &Key, now: Timestamp) -> String {
     format!("{}; {spaces}; {}", scopes.join(", "), moment::until(key.expires_at, now))
 }
 
-/// Asks about every credential of the profile and prints the result.
+/// Requests the state of every credential of the profile and prints it.
 pub async fn whoami(remote: &Remote) -> Done {
     let mut connection = remote.open()?;
     connection.check_server()?;
@@ -88,7 +88,7 @@ pub async fn whoami(remote: &Remote) -> Done {
     let email = email.or_else(|| of_agent.as_ref().and_then(|account| account.email.clone()));
     let account = of_computer.map(|account| account.user_account_id.clone());
     let account = account.or_else(|| of_agent.map(|account| account.id));
-    let known = json!({
+    let value = json!({
         "server": connection.client.base_url(),
         "profile": remote.profile,
         "email": email,
@@ -105,7 +105,7 @@ pub async fn whoami(remote: &Remote) -> Done {
             remote.profile
         )));
     }
-    output::show(connection.json, &known, || {
+    output::show(connection.json, &value, || {
         let warned = |words: &str| styled(WARNING, words);
         let owner = email.as_deref().map_or_else(|| warned("none"), |email| styled(STRONG, visible(email)));
         let attached = match &computer {

@@ -80,8 +80,8 @@ pub async fn observe_with(
     Ok(observed)
 }
 
-/// Compares the checkpoint of a proof in a file with the stored one. Offline, only trees of the same size can be compared: they must have the
-/// same root.
+/// Compares the checkpoint of a proof in a file with the stored one. Offline, only trees of the same size can be compared: they must have
+/// the same root.
 pub fn compare_offline(folder: &ProfileFolder, key: &VerifierKey, proven: &Checkpoint) -> Result<(), NotObserved> {
     let witness: Witness = folder.json(FILE)?.unwrap_or_default();
     match witness.seen(key)? {

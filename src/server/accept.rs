@@ -1,7 +1,7 @@
 //! Accepts connections and serves their requests.
 //!
-//! The accept loop is ours because clocks are needed that a ready-made one does not set: without them a client that sends its head one
-//! byte a minute holds a connection indefinitely.
+//! The server has its own accept loop because the loop of axum sets no deadlines: without them a client that sends its head one byte a
+//! minute holds a connection indefinitely.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -40,7 +40,7 @@ use super::place::Place;
 pub enum Service {
     /// One of the APIs.
     Public(Front),
-    /// Any other: that of operators, or of `attache otlp`.
+    /// Another router: the operators' or the router of `attache otlp`.
     Router(Router),
 }
 
@@ -53,10 +53,10 @@ impl Service {
     }
 }
 
-/// How long each step of a connection may take, and how much it may send for it.
+/// The limits of a connection: time and bytes per step.
 #[derive(Debug, Clone)]
 pub struct ConnectionLimits {
-    /// Until a request has begun, and until its head has ended.
+    /// Deadlines for the start of a request and for the end of its head.
     pub heads: HeadDeadlines,
     /// Sizes of heads.
     pub head_bytes: HeadLimits,
@@ -71,27 +71,27 @@ pub struct ConnectionLimits {
 /// The rule by which connections are accepted.
 #[derive(Debug)]
 pub enum Door {
-    /// That of the public: while all places are taken, no connection is accepted, and clients wait in the kernel's queue, which is bounded too. One
-    /// address has only some of the places.
+    /// A public listener: while all places are taken, it accepts no connection, and clients wait in the kernel's queue, which is bounded
+    /// too. One address gets only some of the places.
     Public {
-        /// Places of all listeners of the public.
+        /// Free places of all public listeners.
         places: Arc<Semaphore>,
-        /// How many there are, free ones included.
+        /// Number of all places, free ones included.
         places_total: usize,
-        /// Those of each address.
+        /// Places of each address.
         addresses: Addresses,
     },
-    /// That of operators: always open. When there are too many connections, the oldest that is idle makes room.
+    /// The operators' listener: always accepts. When there are too many connections, it closes the oldest idle one.
     Operators {
-        /// Connections at a time.
+        /// Maximum number of concurrent connections.
         connections_max: usize,
-        /// Those that there are, oldest first.
+        /// Open connections, oldest first.
         open: VecDeque<(Arc<Connection>, AbortHandle)>,
     },
 }
 
 impl Door {
-    /// Waits until there is a place for one more connection.
+    /// Waits for a free place.
     async fn place(&self) -> Option<OwnedSemaphorePermit> {
         match self {
             Self::Public { places, .. } => Arc::clone(places).acquire_owned().await.ok(),
@@ -124,7 +124,7 @@ impl Door {
     }
 }
 
-/// Accepts connections of this listener until it is to stop.
+/// Accepts connections of this listener until the phase is stopping.
 pub async fn accept(listener: TcpListener, service: Service, mut door: Door, limits: ConnectionLimits, phases: Phases) {
     let graceful = GracefulShutdown::new();
     loop {
@@ -148,7 +148,7 @@ pub async fn accept(listener: TcpListener, service: Service, mut door: Door, lim
                     Conversation { connection: Arc::clone(&connection), service, phases, limits: limits.clone() };
                 let conversation = conversation.run(stream, watcher);
                 let task = tokio::spawn(async move {
-                    // Clients break connections all the time; it is none of our errors.
+                    // Clients often abort connections, which is no error of the server.
                     if let Err(error) = conversation.await {
                         tracing::debug!(error = domain::reasons(&error), "a connection ended early");
                     }
@@ -156,7 +156,7 @@ pub async fn accept(listener: TcpListener, service: Service, mut door: Door, lim
                 door.opened(connection, task.abort_handle());
             }
             Err(error) => {
-                // Out of file descriptors, most likely: trying again at once would only burn the processor.
+                // The process is probably out of file descriptors: an immediate retry would only use CPU time.
                 tracing::warn!(error = domain::reasons(&error), "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -170,14 +170,14 @@ pub async fn accept(listener: TcpListener, service: Service, mut door: Door, lim
 
 type Accepted = (Option<OwnedSemaphorePermit>, TcpStream, SocketAddr);
 
-/// The next connection, once there is a place for it.
+/// The next connection, after a place is free.
 async fn next(listener: &TcpListener, door: &Door) -> std::io::Result<Accepted> {
     let place = door.place().await;
     let (stream, peer) = listener.accept().await?;
     Ok((place, stream, peer))
 }
 
-/// Says why a connection is closed, as far as the socket takes that at once.
+/// Writes the reason of the closure, as far as the socket accepts it without waiting.
 fn turn_away(stream: TcpStream) {
     const ANSWER: &[u8] =
         b"HTTP/1.1 424 Failed Dependency\r\ncontent-type: application/json\r\ncontent-length: 84\r\nretry-after: 1\r\n\
@@ -185,7 +185,8 @@ fn turn_away(stream: TcpStream) {
         {\"error\":\"temporarily_unavailable\",\"reason\":\"too_many_connections\",\"retryable\":true}";
     tracing::debug!("an address has too many connections: one more was closed");
     api::error::count_refusal("too_many_connections");
-    // A client that floods the server may lose the response. A socket that was just accepted has room for it, which the runtime does not know yet.
+    // A client that floods the server may lose the response. The buffer of a new socket has space for it, but the runtime has not polled
+    // it.
     let _ = stream.into_std().and_then(|mut socket| socket.write(ANSWER));
 }
 
@@ -195,7 +196,7 @@ fn patient(
     connection: &Arc<Connection>,
     heads: (HeadTimer, HeadBytes),
 ) -> Patient<TcpStream> {
-    // Answers are small and asked for one by one: waiting for more to send only adds delay.
+    // Responses are small and requested one by one: Nagle's algorithm only adds delay.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = domain::reasons(&error), "TCP_NODELAY could not be set");
     }
@@ -212,7 +213,7 @@ struct Conversation {
 
 impl Conversation {
     async fn run(self, stream: Patient<TcpStream>, graceful: Watcher) -> Result<(), hyper::Error> {
-        // Of hyper's buffer, which the connection keeps.
+        // Maximum size of hyper's buffer, which the connection keeps.
         let bytes_max = self.limits.head_bytes.bytes_max;
         let conversation = &self;
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| async move {
@@ -244,7 +245,7 @@ impl Conversation {
     }
 }
 
-/// The exchange lasts as long as a response that comes piece by piece. Any other is in the hands of hyper at once.
+/// Ends the exchange with the end of a streamed response. hyper has any other response immediately.
 fn until_its_end(response: Response, exchange: Exchange) -> Response {
     if response.body().size_hint().exact().is_some() {
         return response;

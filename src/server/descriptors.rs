@@ -4,7 +4,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use app::config::HttpSettings as Settings;
 
-/// Raises the limit of this process as far as the system lets it. Many systems begin with 1,024, for programs that cannot count further.
+/// Raises the limit of this process to the system's maximum. Many systems start with 1,024, for programs that use `select`.
 pub fn raise() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
@@ -43,7 +43,7 @@ pub fn warning(settings: &Settings) -> Option<String> {
 /// Connections within a limit of descriptors; `None` is no limit.
 fn within(settings: &Settings, limit: Option<u64>) -> usize {
     let Some(limit) = limit else { return settings.connections_max };
-    // Where there are very few, half of them.
+    // With a very low limit, half of the descriptors.
     let left = limit.saturating_sub(settings.descriptors_reserved).max(limit / 2).max(1);
     settings.connections_max.min(usize::try_from(left).unwrap_or(usize::MAX))
 }

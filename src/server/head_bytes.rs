@@ -1,7 +1,8 @@
 //! The size of the heads that a connection sends.
 //!
-//! hyper collects a head in memory until it is whole. A connection has a few bytes for it; beyond them heads share the memory of awaited
-//! bodies, until the connection ends: hyper keeps its buffer as long. A head that is too long, or for which there is no memory, ends its connection with a response.
+//! hyper buffers a head until it is complete. Each connection has [`FREE`] bytes for it; larger heads share the memory of bodies that are
+//! being received, until the connection ends, because hyper keeps its buffer. A head that is too long, or for which there is no memory,
+//! ends its connection with a response.
 
 use std::sync::Arc;
 
@@ -9,20 +10,20 @@ use api::connection::Connection;
 use api::receiving::{MemoryShare, ReceiveMemory};
 
 /// Bytes of a head that every connection has in memory without asking, and maximum of one read while a head is awaited: hyper's own
-/// first buffer. A read may contain the begin of the next head, which is then not counted.
+/// first buffer. A read may contain the start of the next head, which is then not counted.
 pub const FREE: usize = 8192;
 
-/// How large heads may be.
+/// Limits of heads.
 #[derive(Debug, Clone)]
 pub struct HeadLimits {
     /// Maximum size of one head (`http.head_bytes_max`).
     pub bytes_max: usize,
-    /// Memory for what exceeds [`FREE`].
+    /// Memory for bytes beyond [`FREE`].
     pub memory: Arc<ReceiveMemory>,
 }
 
 impl HeadLimits {
-    /// With memory for all heads of these connections, apart from that of other listeners.
+    /// Limits with separate memory for the heads of this listener's connections.
     pub fn apart(bytes_max: usize, connections_max: usize) -> Self {
         Self { bytes_max, memory: ReceiveMemory::new(bytes_max.saturating_mul(connections_max)) }
     }
@@ -52,7 +53,7 @@ impl HeadRefusal {
         }
     }
 
-    /// The whole response. Its connection ends with it.
+    /// The complete response, which ends the connection.
     pub fn response(self) -> Vec<u8> {
         let (status, header, body) = match self {
             Self::TooLarge { bytes_max } => (
@@ -85,27 +86,27 @@ impl HeadRefusal {
 #[derive(Debug)]
 pub struct HeadBytes {
     bytes_max: usize,
-    /// Count of [`Connection::exchanges`] when the head began.
+    /// Count of [`Connection::exchanges`] at the start of the head.
     exchanges: u32,
     bytes: usize,
-    /// For the longest head so far: hyper keeps its buffer until the connection ends.
+    /// Memory for the longest head so far: hyper keeps its buffer until the connection ends.
     share: MemoryShare,
     is_crowded: bool,
-    /// The last bytes of the head, in which its end may begin.
+    /// The last bytes of the previous read: the end of the head may be split between two reads.
     tail: [u8; TAIL],
 }
 
-/// Bytes of the end of a head that may come with the read before.
+/// Maximum number of bytes of a split end of a head in the previous read.
 const TAIL: usize = 2;
 
 impl HeadBytes {
-    /// Of a connection that begins.
+    /// The counter of a new connection.
     pub fn new(limits: &HeadLimits) -> Self {
         let share = limits.memory.share();
         Self { bytes_max: limits.bytes_max, exchanges: 0, bytes: 0, share, is_crowded: false, tail: [0; TAIL] }
     }
 
-    /// Called before a read: why the head of the next request is not read to its end. hyper itself refuses one that is too long.
+    /// Called before a read: the reason for refusing the head of the next request. hyper itself refuses a head that is too long.
     pub fn refusal(&mut self, connection: &Connection) -> Option<HeadRefusal> {
         if connection.is_busy() {
             return None;
@@ -128,7 +129,7 @@ impl HeadBytes {
     pub fn count(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len();
         let beyond = self.bytes.saturating_sub(FREE + self.share.bytes());
-        // hyper also reads between the end of a head and its request, to notice the end of the connection: that head needs no more memory.
+        // hyper also reads between a complete head and its request, to notice the end of the connection: that head needs no more memory.
         if beyond > 0 && !self.share.grow(beyond) && !self.ends_within(bytes) {
             self.is_crowded = true;
         }
@@ -139,7 +140,7 @@ impl HeadBytes {
     }
 
     fn ends_within(&self, bytes: &[u8]) -> bool {
-        // An empty line, which ends as generously as hyper reads it.
+        // An empty line, with the line ends that hyper accepts.
         let has_end =
             |part: &[u8]| part.windows(3).any(|part| part == b"\n\r\n") || part.windows(2).any(|part| part == b"\n\n");
         let border: Vec<u8> = self.tail.iter().chain(bytes.iter().take(TAIL)).copied().collect();

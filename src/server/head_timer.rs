@@ -1,8 +1,8 @@
 //! The deadlines for the head of a request.
 //!
-//! hyper has one deadline for both, and it begins with the last response: a client that keeps a connection for its next request would
-//! have as long as one that sends its head byte by byte. Here the time between two requests has a deadline of its own, and that for a
-//! head begins with its first byte. The first head has only the latter, from the start of the connection on.
+//! hyper has one deadline for the idle time and the head, which starts at the last response: an idle client would have as long as a client
+//! that sends its head byte by byte. Here the time between two requests has a separate deadline, and the deadline of a head starts at its
+//! first byte. For the first head, only the latter applies, from the start of the connection.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -13,29 +13,29 @@ use tokio::time::{Instant, Sleep};
 
 use super::place::Place;
 
-/// How long a connection waits for a request.
+/// Timeouts of a connection that waits for a request.
 #[derive(Debug, Clone, Copy)]
 pub struct HeadDeadlines {
-    /// For the whole head, once it has begun.
+    /// Maximum time for a head, from its first byte.
     pub head: Duration,
-    /// For its first byte, after a response.
+    /// Maximum time between a response and the first byte of the next head.
     pub idle: Duration,
 }
 
-/// A deadline that has passed.
+/// The exceeded deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Late {
-    /// No request has begun: the connection may be closed without a loss.
+    /// No request has started: the connection can be closed without loss.
     Idle,
-    /// A head has begun and has not ended.
+    /// A head has started and has not ended.
     Head,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Wait {
-    /// The timer is not set for the wait that comes next.
+    /// The timer is not set for the next wait.
     Unset,
-    /// As [`Unset`](Self::Unset), and some bytes of a head have come.
+    /// As [`Unset`](Self::Unset), and some bytes of a head have arrived.
     Begun,
     Idle {
         since: Instant,
@@ -48,7 +48,7 @@ enum Wait {
 pub struct HeadTimer {
     deadlines: HeadDeadlines,
     place: Place,
-    /// Count of [`Connection::exchanges`] when the wait began.
+    /// Count of [`Connection::exchanges`] at the start of the wait.
     exchanges: u32,
     wait: Wait,
     /// Set again for each wait.
@@ -56,7 +56,7 @@ pub struct HeadTimer {
 }
 
 impl HeadTimer {
-    /// Of a connection that begins.
+    /// The timer of a new connection.
     pub fn new(deadlines: HeadDeadlines, place: Place) -> Self {
         Self { deadlines, place, exchanges: 0, wait: Wait::Begun, timer: None }
     }
@@ -75,7 +75,7 @@ impl HeadTimer {
         }
     }
 
-    /// Whether no request is in progress. Forgets the wait for a request that has come since.
+    /// Whether no request is in progress. Resets the wait if a request has arrived since.
     fn awaits_request(&mut self, connection: &Connection) -> bool {
         let exchanges = connection.exchanges();
         if exchanges != self.exchanges {

@@ -1,13 +1,12 @@
-//! The socket of a connection, with an end to waiting for its client.
+//! The socket of a connection, with timeouts for waiting on its client.
 //!
-//! - A write of which the client reads nothing for `write_deadline` fails, which ends the connection. The timer exists only while a write
-//!   waits.
-//! - A read that waits for a request ends at one of the [deadlines for its head](super::head_timer): as at the end of an idle connection,
-//!   or with an error in the middle of a head.
-//! - The [bytes of its heads](super::head_bytes) are counted. Only hyper may write, since it knows which responses are still to be written, so a
-//!   refused head is continued with bytes that hyper refuses, and hyper's response, which has no body, is replaced.
-//! - A connection that [lingers](Connection::lingers) continues to read for a moment after its last response, and discards the bytes:
-//!   closing a socket with unread bytes resets the connection, and the client would lose the response.
+//! - A write fails if the client reads no bytes for `write_deadline`, which ends the connection. The timer exists only while a write waits.
+//! - A read that waits for a request ends at one of the [deadlines for its head](super::head_timer): with the end of the stream on an idle
+//!   connection, or with an error in the middle of a head.
+//! - The [bytes of its heads](super::head_bytes) are counted. Only hyper may write, since it knows which responses are still unwritten, so
+//!   the socket continues a refused head with bytes that hyper refuses, and replaces hyper's response, which has no body.
+//! - A connection that [lingers](Connection::lingers) continues to read for `linger_deadline` after its last response, and discards the
+//!   bytes: closing a socket with unread bytes resets the connection, and the client would lose the response.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -23,22 +22,22 @@ use tokio::time::Sleep;
 use super::head_bytes::{self, HeadBytes, HeadRefusal};
 use super::head_timer::{HeadTimer, Late};
 
-/// The end of a head that no parser takes.
+/// The end of a head that every parser refuses.
 const MALFORMED: &[u8] = b"\0\r\n\r\n";
 
 /// Header of a response without a body.
 const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
 
-/// How long a socket waits for its client.
+/// Timeouts of a socket.
 #[derive(Debug, Clone, Copy)]
 pub struct IoTimeouts {
-    /// Until the client reads some of the written bytes.
+    /// Maximum time until the client reads some of the written bytes.
     pub write_deadline: Duration,
-    /// Until the client has read the last answer.
+    /// Maximum time until the client has read the last response.
     pub linger_deadline: Duration,
 }
 
-/// A socket without its timeouts.
+/// A socket with timeouts.
 #[derive(Debug)]
 pub struct Patient<S> {
     socket: S,
@@ -50,14 +49,14 @@ pub struct Patient<S> {
     refusal: Option<HeadRefusal>,
     /// The unwritten rest of the response to a refused head.
     response: Option<Bytes>,
-    /// While a write waits.
+    /// The timer of a waiting write.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// While it reads bytes that it discards.
+    /// The timer while the socket discards bytes after the last response.
     lingering: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Patient<S> {
-    /// Around the socket of this connection.
+    /// Wraps the socket of this connection.
     pub fn new(
         socket: S,
         io_timeouts: IoTimeouts,
@@ -95,7 +94,8 @@ impl<S> Patient<S> {
 }
 
 impl<S: AsyncWrite + Unpin> Patient<S> {
-    /// Writes the response to a refused head instead of hyper's, which begins with `head` and has `length` bytes; `None`: this is another response.
+    /// Writes the response to a refused head instead of hyper's response, which starts with `head` and has `length` bytes; `None` for any
+    /// other response.
     fn poll_replaced(
         &mut self,
         head: &[u8],
@@ -155,7 +155,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
             return Poll::Ready(read);
         }
         match ready!(this.heads.poll_late(&this.connection, context)) {
-            // The end of the stream between two requests is how a connection ends in good order.
+            // The end of the stream between two requests is an orderly end of the connection.
             Late::Idle => Poll::Ready(Ok(())),
             Late::Head => {
                 Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not send a whole head")))

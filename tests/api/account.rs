@@ -25,7 +25,7 @@ fn members(value: &Value) -> Vec<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// Sends a form of one of our pages; the status of the response.
+/// Sends a form of a page of the server; returns the status of the response.
 async fn submit(world: &World, person: &Credential, path: &str, form: &str) -> u16 {
     let request = world.request(Method::POST, path, person).header("origin", &world.url);
     let request = request.header("content-type", "application/x-www-form-urlencoded").body(form.to_owned());
@@ -203,7 +203,7 @@ on_sqlite! {
         assert_eq!(summary["errors"], json!({ "plan_and_usage": "temporarily_unavailable" }));
         assert_eq!(members(&summary["sections"]), ["account", "agents", "computers"]);
         assert_eq!(summary["sections"]["computers"]["computers"].as_array().unwrap().len(), 1);
-        // Requested alone, the same failure is the error of that endpoint.
+        // The endpoint of the section returns the same failure as its error.
         world.get("/api/v1/usage/bar", &person.cookie).await.refused(424, "temporarily_unavailable");
     }
 
@@ -221,8 +221,8 @@ on_sqlite! {
         world.advance(Duration::from_secs(31));
         world.get("/api/v1/usage/bar", &Credential::from(&machine)).await.expect(200);
         let moved = eventually("it was seen", async || {
-            let seen = last_seen(&world, &person.cookie, &machine).await;
-            (seen != first).then_some(seen)
+            let time = last_seen(&world, &person.cookie, &machine).await;
+            (time != first).then_some(time)
         })
         .await;
         assert!(moved > first);

@@ -1,4 +1,4 @@
-//! The pages of activity without a browser: who may read them, filters, files, and what an external statistics service leaves out.
+//! The pages of activity without a browser: access, filters, files, and members that an external statistics service omits.
 
 use std::time::Duration;
 

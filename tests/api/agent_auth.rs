@@ -93,8 +93,8 @@ on_sqlite! {
         let pending = world.token_by_claim(claim_token).await.refused(400, "authorization_pending");
         assert_eq!(pending["interval"], 5);
 
-        let done = world.complete(&person.cookie, &attempt_of(&result["claim"]), text(&result["claim"], "user_code")).await;
-        assert_eq!(done.expect(200), json!({ "ok": true }));
+        let outcome = world.complete(&person.cookie, &attempt_of(&result["claim"]), text(&result["claim"], "user_code")).await;
+        assert_eq!(outcome.expect(200), json!({ "ok": true }));
 
         let response = world.token_by_claim(claim_token).await;
         assert_eq!(response.header("cache-control"), Some("no-store"));
@@ -144,7 +144,7 @@ on_sqlite! {
         assert_agent_claim(&second, &world.url);
         world.complete(&person.cookie, &attempt_of(&first), text(&first, "user_code")).await.refused(400, "expired_token");
         world.complete(&person.cookie, &attempt_of(&second), text(&second, "user_code")).await.expect(200);
-        // Nothing is left to confirm.
+        // The registration has no claim to confirm.
         world.claim(json!({ "claim_token": registered["claim_token"] })).await.refused(400, "invalid_request");
     }
 
@@ -164,7 +164,7 @@ on_sqlite! {
             world.complete(&ada.cookie, &attempt, &wrong(code)).await.refused(400, "expired_token");
         }
         assert_eq!(world.complete(&ada.cookie, &attempt, code).await.expect(200), json!({ "ok": true }));
-        // As long as link and code would have been valid.
+        // The validity of link and code.
         world.advance(Duration::from_mins(30));
         let ada = world.person("ada@example.com").await;
         world.complete(&ada.cookie, &attempt, code).await.refused(400, "expired_token");
@@ -182,7 +182,7 @@ on_sqlite! {
         }
         world.complete(&person.cookie, &attempt, code).await.refused(400, "expired_token");
         world.token_by_claim(claim_token).await.refused(400, "expired_token");
-        // A new link begins afresh.
+        // A new link starts a new attempt.
         let claim = world.claim(json!({ "claim_token": claim_token })).await.expect(200)["claim"].clone();
         world.token_by_claim(claim_token).await.refused(400, "authorization_pending");
         world.complete(&person.cookie, &attempt_of(&claim), text(&claim, "user_code")).await.expect(200);
@@ -228,7 +228,7 @@ on_sqlite! {
         let claim = world.claim(json!({ "claim_token": claim_token })).await.expect(200)["claim"].clone();
         world.advance(Duration::from_secs(20));
         world.token_by_claim(claim_token).await.refused(400, "authorization_pending");
-        // No claim begins any more, but the one that began counts: the link and its code are still shown to the person.
+        // The server starts no further claim, but the started one stays valid: the page still shows the link and its code.
         world.claim(json!({ "claim_token": claim_token })).await.refused(400, "expired_token");
         world.server.app.store.purge(world.clock().now(), &PurgeSettings { unclaimed_kept: Duration::ZERO, ..PurgeSettings::default() }).await.unwrap();
         let person = world.person("ada@example.com").await;
@@ -325,7 +325,7 @@ on_sqlite! {
         assert_eq!(response.refused(401, "unauthorized")["reason"], "sign_in_again");
         let challenge = response.header("www-authenticate").unwrap();
         assert!(challenge.contains("error=\"insufficient_user_authentication\", max_age=\"900\""), "{challenge}");
-        // The page shows no field for the code, and takes none either.
+        // The page has no field for the code, and its form refuses a code.
         let browser = Browser::of(&world, &person);
         let link = format!("/claim?attempt={attempt}");
         let page = browser.get(&link).await;
@@ -354,7 +354,8 @@ on_sqlite! {
         };
         let by_agents = [attached(&first.token).await, attached(&third.token).await];
         let by_others = [attached(&person.cookie).await, attached(&own.token).await];
-        // A computer that a person attached stays theirs if an agent approves it again; one that a person approves again becomes theirs.
+        // If an agent approves a person's computer again, it stays the person's; if a person approves an agent's computer again, it becomes
+        // the person's.
         for (machine, credential) in [(&by_others[0], &first.token), (&by_others[1], &person.cookie)] {
             let code = world.device_code(machine).await.expect(200);
             world.device_approve(credential, text(&code, "user_code")).await.expect(200);
@@ -384,7 +385,7 @@ on_sqlite! {
         for machine in &by_agents {
             world.event(machine, &Chain::new(machine).next()).await.held("identity_mismatch");
         }
-        // They are registered still, and a person may take them back.
+        // They are still registered, and a person can attach them again.
         let code = world.device_code(&by_agents[0]).await.expect(200);
         world.device_approve(&person.cookie, text(&code, "user_code")).await.expect(200);
         world.event(&by_agents[0], &Chain::new(&by_agents[0]).next()).await.receipt();
@@ -565,7 +566,7 @@ async fn registrations_per_address_are_rate_limited() {
     let refusal = response.refused(424, "temporarily_unavailable");
     assert_eq!((&refusal["retryable"], &refusal["reason"]), (&json!(true), &json!("too_many_registrations")));
     assert!(response.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
-    // A request that is wrong anyway costs nothing.
+    // An invalid request does not count.
     world.identity(json!({ "type": "passport" })).await.refused(400, "unsupported_identity_type");
 }
 

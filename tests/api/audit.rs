@@ -1,4 +1,4 @@
-//! Audit proofs: that each event was recorded can be checked by anyone, offline (`docs/decisions/0012-tree-and-proofs.md`).
+//! Audit proofs: every client can verify offline that an event was recorded (`docs/decisions/0012-tree-and-proofs.md`).
 
 use serde_json::Value;
 use statistics::checkpoint::{Checkpoint, VerifierKey};

@@ -53,7 +53,7 @@ on_sqlite! {
         for _ in 0..2 {
             world.event(&machine, &chain.next()).await.receipt();
         }
-        // An event that the log refuses costs nothing; a held event and a change of consent do.
+        // An event that the log refuses does not count; a held event and a change of consent do.
         for _ in 0..6 {
             let early = chain.peek_with(|event| event["seq"] = json!(9));
             world.event(&machine, &early).await.refused(409, "chain_conflict");
@@ -119,7 +119,7 @@ on_each_database! {
 
         let world = world.restart().await;
         spent(&world.event(&machine, &third).await);
-        // Another plan counts at once, or a second after the last refusal.
+        // Another plan applies immediately, or a second after the last refusal.
         world.server.app.store.account_plan_set(&person.account, Plan::Max).await.unwrap();
         world.advance(Duration::from_secs(2));
         world.event(&machine, &third).await.receipt();
@@ -148,7 +148,7 @@ on_each_database! {
         assert_eq!(added("b", 600).await["error"], "quota_exceeded");
         let second = added("b", 300).await;
         assert_eq!((&second["type"], used().await), (&json!("success"), 902));
-        // A change may make a memory smaller, and no larger than there is room for.
+        // A change may make a memory smaller, and larger only within the quota.
         let path = |added: &Value| format!("/v1/memories/{}", added["id"].as_str().unwrap());
         let patch = async |content: String| {
             let request = world.request(Method::PATCH, &path(&second), &key);
@@ -269,16 +269,16 @@ on_each_database! {
 async fn the_quota_of_a_sender_is_shared_between_nodes() {
     let Some(world) = World::on_postgres().await else { return };
     let world = with_budget(world, 3, 0).await;
-    let beside = world.beside().await;
+    let node = world.beside().await;
     let machine = world.machine().await;
     let mut chain = Chain::new(&machine);
-    beside.event(&machine, &chain.next()).await.receipt();
+    node.event(&machine, &chain.next()).await.receipt();
     for _ in 0..2 {
         world.event(&machine, &chain.next()).await.receipt();
     }
-    // A node without the counts of the other accepts one more, and reads them when it writes that one.
+    // A node without the counts of the other node accepts one more event, and reads the counts when it writes that event.
     eventually("both nodes refuse", async || {
-        let responses = [world.event(&machine, &malformed(1)).await, beside.event(&machine, &malformed(1)).await];
+        let responses = [world.event(&machine, &malformed(1)).await, node.event(&machine, &malformed(1)).await];
         responses.iter().all(|response| response.status == 424).then_some(())
     })
     .await;
@@ -288,17 +288,17 @@ async fn the_quota_of_a_sender_is_shared_between_nodes() {
 async fn the_quota_of_an_account_is_shared_between_nodes() {
     let Some(world) = World::on_postgres().await else { return };
     let world = with_plans(world, 40_000).await;
-    let beside = world.beside().await;
+    let node = world.beside().await;
     let person = world.person("ada@example.com").await;
     let (machine, second) = (world.attached_machine(&person).await, world.attached_machine(&person).await);
     let large = |chain: &mut Chain| chain.next_with(|event| event["payload"]["content"] = json!("x".repeat(15_000)));
     let (mut chain, mut other) = (Chain::new(&machine), Chain::new(&second));
     world.event(&machine, &large(&mut chain)).await.receipt();
-    beside.event(&second, &large(&mut other)).await.receipt();
-    // A node without the counts of the other accepts one more, and reads them when it writes that one.
+    node.event(&second, &large(&mut other)).await.receipt();
+    // A node without the counts of the other node accepts one more event, and reads the counts when it writes that event.
     eventually("both nodes refuse", async || {
         let padded = json!({ "padding": "x".repeat(15_000) });
-        let responses = [world.event(&machine, &padded).await, beside.event(&second, &padded).await];
+        let responses = [world.event(&machine, &padded).await, node.event(&second, &padded).await];
         responses.iter().all(|response| response.status == 424).then_some(())
     })
     .await;

@@ -1,4 +1,4 @@
-//! Clients that others wrote connect at the first try: the official ones of MCP and A2A, as programs of their own.
+//! Third-party clients connect at the first attempt: the official clients of MCP and A2A, as separate programs.
 
 use std::process::Command;
 
@@ -25,7 +25,7 @@ async fn python(packages: Packages, program: &str, url: String) -> Option<Value>
     Some(run(client).await)
 }
 
-/// What every client of MCP has to see.
+/// Asserts the results that every client of MCP has to get.
 fn assert_guided(seen: &Value, guide: &str) {
     assert_eq!(seen["version"], "2025-06-18", "{seen}");
     assert_eq!(seen["server"], "attache", "{seen}");
@@ -78,7 +78,7 @@ async fn the_official_client_of_a2a_finds_the_card_and_sends_a_message() {
     assert_eq!(seen["text"], guide(&world).await);
 }
 
-/// What every client sees of the tools of the memory.
+/// Asserts the results of the memory tools for every client.
 fn assert_remembered(seen: &Value) {
     let tools = json!(["search_memory", "add_memory", "list_spaces", "forget_memory"]);
     assert_eq!((&seen["server"], &seen["tools"]), (&json!("attache-memory"), &tools), "{seen}");

@@ -40,7 +40,7 @@ on_sqlite! {
         let machine = world.attached_machine(&person).await;
         let uuid = &machine.uuid;
         assert_eq!(level(&world, &machine, "").await, "metadata-only");
-        // Nothing was set, so nothing is enforced.
+        // No level is set, so no level is enforced.
         world.event(&machine, &Chain::new(&machine).next()).await.receipt();
         assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "full" })).await, 1);
         assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "full" })).await, 0);
@@ -259,7 +259,7 @@ on_sqlite! {
         }
         let page = Browser::of(&world, &person).get("/account/consent").await;
         assert!(!page.page(200).contains(">Differs<") && page.page(200).contains("follows all computers"), "{page:?}");
-        // Each level that it got is an event with a proof, whose author is the one who set it.
+        // Each inherited level is an event with a proof; the author of the event is the party that set the level.
         let inherited = eventually("the reports are recorded", async || {
             let events = world.activity(person.cookie.clone(), "?lane=security&limit=100").await.expect(200)["events"].clone();
             let reports = events.as_array().unwrap().iter().filter(|event| event["event_type"] == "consent.changed").count();
@@ -287,14 +287,14 @@ on_sqlite! {
             records.as_array().unwrap().iter().map(of).collect::<Vec<_>>()
         };
         let record = |is_baseline: bool, level: &str, set_by: &str| (is_baseline, level.to_owned(), set_by.to_owned());
-        // Without the member no level is written, and nothing is enforced.
+        // Without the member no level is written, and no level is enforced.
         let unbound = world.machine().await;
         approve(&unbound, &person.cookie, None).await.expect(200);
         assert_eq!(levels().await, []);
         world.event(&unbound, &full(&unbound)).await.receipt();
         approve(&world.machine().await, &person.cookie, Some("most")).await.refused(400, "invalid_request");
 
-        // The first choice is for all computers, also for those that were attached before.
+        // The first choice applies to all computers, including computers that were attached before.
         let first = world.machine().await;
         approve(&first, &person.cookie, Some("metadata-only")).await.expect(200);
         assert_eq!(levels().await, [record(true, "metadata-only", "person"), record(true, "metadata-only", "person")]);
@@ -303,7 +303,7 @@ on_sqlite! {
             let own = world.post(CONSENT, &Credential::from(machine), &json!({ "level": "full" })).await.expect(200);
             assert_eq!(own["level"], "metadata-only", "a computer raised its level");
         }
-        // The same choice changes nothing more; another one is an exception of its computer, with its author.
+        // The same choice writes no level; another choice is an exception of its computer, with its author.
         let second = world.machine().await;
         approve(&second, &person.cookie, Some("metadata-only")).await.expect(200);
         assert_eq!(levels().await.iter().filter(|(is_baseline, ..)| !is_baseline).count(), 2, "only the computers' own");
@@ -319,7 +319,7 @@ on_sqlite! {
         let machine = world.attached_machine(&person).await;
         set(&world, person.cookie.clone(), json!({ "level": "full" })).await;
         let records = async || world.get(CONSENT, &person.cookie).await.expect(200)["levels"].clone();
-        let before = records().await;
+        let rows = records().await;
         let mut chain = Chain::new(&machine);
         world.event(&machine, &chain.next()).await.receipt();
 
@@ -341,7 +341,7 @@ on_sqlite! {
             world.event(machine, &unknown).await.held("unknown_event_type");
             assert!(!contains(world.dir.path(), canary.as_bytes()), "the content is in a file");
         }
-        // A level that is set meanwhile is recorded, and applies after the pause.
+        // A level that is set during the pause is recorded, and applies after it.
         let response = world.post(CONSENT, &person.cookie, &json!({ "level": "full", "machine_uuid": later.uuid })).await.expect(200);
         assert_eq!(response, json!({ "level": "off", "written": 1 }));
         let all = world.get(CONSENT, &person.cookie).await.expect(200);
@@ -351,9 +351,9 @@ on_sqlite! {
         assert_eq!(world.get(CONSENT, &Credential::from(&machine)).await.expect(200), json!({ "level": "full" }));
         world.event(&machine, &chain.next()).await.receipt();
         let after = records().await;
-        assert_eq!(after.as_array().unwrap().len(), before.as_array().unwrap().len() + 2, "the level of the later computer, and its exception");
+        assert_eq!(after.as_array().unwrap().len(), rows.as_array().unwrap().len() + 2, "the level of the later computer, and its exception");
 
-        // A pause that ends early is reported twice, one that ends by itself once.
+        // A pause that is ended early is reported twice, a pause that expires once.
         world.post(PAUSE, &person.cookie, &json!({ "seconds": 60, "machine_uuid": machine.uuid })).await.expect(200);
         assert_eq!(level_of(&world, &machine).await, "off");
         assert_eq!(level_of(&world, &later).await, "full");
@@ -457,7 +457,7 @@ on_sqlite! {
         world.event(&machine, &llm).await.receipt();
         let unclassified = world.activity(person.cookie.clone(), "").await.expect(200)["unclassified"].clone();
         assert_eq!(unclassified[0]["reason"], "consent_exceeded");
-        // On PostgreSQL there are no files of ours; the row without a body is the same one.
+        // On PostgreSQL the server has no database files; the row without a body is the same.
         assert!(!contains(world.dir.path(), canary.as_bytes()), "the content is in a file");
     }
 }
@@ -501,7 +501,7 @@ async fn a_consent_change_whose_audit_event_fails_stays_and_is_forwarded_later()
     assert_eq!(body, json!({ "error": "consent_audit_forward_failed", "written": 2 }));
     // The rows stay.
     assert_eq!(level(&world, &machines[0], "").await, "off");
-    // Nothing changes, so there is nothing that could fail.
+    // A request without a change forwards no event, so it cannot fail.
     assert_eq!(set(&world, person.cookie.clone(), json!({ "level": "off" })).await, 0);
     upstream.come_back().await;
     eventually("both events arrived", async || (upstream.taken().len() == 2).then_some(())).await;

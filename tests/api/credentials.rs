@@ -29,7 +29,7 @@ const SPECIFIED: &[(&str, &str, &[&str])] = &[
     ("POST", "/api/v1/consent", &["machine", "account", "session"]),
     ("POST", "/api/v1/consent/pause", &["machine", "account", "session"]),
     ("DELETE", "/api/v1/consent/pause", &["machine", "account", "session"]),
-    // Beyond the specification: what an agent may read but must not make, since it would outlive the agent.
+    // Additions: objects that an agent may read but not create, since they would outlive the agent.
     ("GET", "/api/v1/keys", &["account", "session"]),
     ("POST", "/api/v1/keys", &["session"]),
     ("DELETE", "/api/v1/keys/{id}", &["session"]),
@@ -201,10 +201,10 @@ async fn csrf_cookie_requests_of_another_site_are_refused() {
         .send(post().header("origin", &world.url).header("sec-fetch-site", "same-origin").json(&body))
         .await
         .refused(400, "expired_token");
-    // A delete has no body whose type could show it, so the origin alone decides.
+    // A DELETE has no body with a content type, so only the origin decides.
     let delete = world.request(Method::DELETE, &format!("/api/v1/agents/{}", agent.id), &person.cookie);
     world.send(delete.header("origin", "https://evil.example")).await.refused(403, "cross_site_request");
-    // Bearer tokens are never sent by a browser on its own.
+    // Browsers never add bearer tokens to requests by themselves.
     let bearer = world.request(Method::POST, path, &agent.token).header("origin", "https://evil.example");
     world.send(bearer.json(&body)).await.refused(400, "expired_token");
 }

@@ -101,7 +101,7 @@ on_sqlite! {
             assert_eq!(ask(wrong.clone()).await.status, 400, "{wrong}");
         }
 
-        // Over the API the code attaches the computer alone, no matter who approves.
+        // An approval over the API only attaches the computer, for every approving party.
         let code = ask(of(&held)).await.expect(200);
         assert_eq!(code.as_object().unwrap().len(), 6, "{code}");
         world.device_approve(&ada.cookie, text(&code, "user_code")).await.expect(200);
@@ -338,7 +338,7 @@ on_sqlite! {
         world.device_approve(&person.cookie, &expired.1).await.refused(410, "code_consumed");
         world.device_deny(&person.cookie, &expired.1).await.refused(410, "code_consumed");
 
-        // What became of each is what its computer learns.
+        // Each computer gets the outcome of its code.
         world.device_token(&approved.0).await.expect(200);
         world.device_token(&denied.0).await.refused(400, "access_denied");
         world.device_token(&superseded.0).await.refused(400, "expired_token");
@@ -359,7 +359,7 @@ on_sqlite! {
             assert_no_store(&slowed);
             assert_eq!(slowed.refused(400, "slow_down"), json!({ "error": "slow_down", "interval": interval }));
         }
-        // Other computers are not slowed down, and a final state is answered at once.
+        // Other computers are not slowed down, and a final state is returned immediately.
         let (other, _) = another_device_code(&world).await;
         world.device_token(&other).await.refused(400, "authorization_pending");
         world.device_deny(&person.cookie, &user_code).await.expect(200);
@@ -420,7 +420,7 @@ on_sqlite! {
         let ada = world.person("ada@example.com").await;
         let agent = world.agent_of(&ada).await;
         let (device_code, user_code) = another_device_code(&world).await;
-        // Approvals and denials count together, those of a person and those of their agents apart.
+        // Approvals and denials share a count; a person and the person's agents have separate counts.
         for credential in [&ada.cookie, &agent.token] {
             world.device_approve(credential, "BBBB-BBBB").await.refused(410, "code_consumed");
             world.device_deny(credential, "CCCC-CCCC").await.refused(410, "code_consumed");
@@ -498,7 +498,7 @@ async fn device_codes_per_computer_are_rate_limited() {
     assert_eq!((&refused["reason"], &refused["retryable"]), (&json!("too_many_codes"), &json!(true)));
     let wait: u64 = response.header("retry-after").unwrap().parse().unwrap();
     assert!((3000..=3600).contains(&wait), "{wait}");
-    // The refusal took nothing away.
+    // The refusal did not change the state.
     world.device_token(&first.0).await.refused(400, "expired_token");
     world.device_token(&second.0).await.refused(400, "authorization_pending");
     world.advance(Duration::from_secs(wait));
@@ -569,7 +569,7 @@ async fn links_of_foreign_pages_look_nothing_up_and_use_up_no_guesses() {
     let person = world.person("ada@example.com").await;
     let browser = browser_of(&world, &person.cookie);
     let (_, user_code) = another_device_code(&world).await;
-    // As many as would shut a person out, and more than one address may type in a minute.
+    // More codes than the person's limit of guesses, and than the limit of one address per minute.
     for site in ["cross-site", "same-site", ""] {
         let headers = [("sec-fetch-site", site.to_owned())];
         let headers = if site.is_empty() { &[] } else { &headers[..] };

@@ -146,7 +146,7 @@ async fn the_agent_card_is_of_version_one_and_promises_no_stream() {
     for member in ["name", "description", "version"] {
         assert!(card[member].as_str().is_some_and(|text| !text.is_empty()), "{member}");
     }
-    // Nothing of the versions before.
+    // The card has no members of earlier versions.
     for older in ["url", "preferredTransport", "protocolVersion", "additionalInterfaces", "security"] {
         assert_eq!(card.get(older), None, "{older}");
     }

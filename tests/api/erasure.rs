@@ -22,7 +22,7 @@ fn files_with(folder: &Path, text: &str) -> Vec<String> {
             files.extend(files_with(&path, text));
             continue;
         }
-        // The janitor may remove a file meanwhile.
+        // The janitor may have removed the file.
         let Ok(bytes) = fs::read(&path) else { continue };
         let bytes = bytes.to_ascii_lowercase();
         if bytes.windows(text.len()).any(|part| part == text.as_bytes()) {
@@ -55,7 +55,7 @@ async fn deleted_texts_are_in_no_file_of_the_data_folder() {
     let messages = world.add(&key, body).await.whole().await;
     let id =
         |nth: u64| messages.iter().find(|message| message["index"] == nth).unwrap()["id"].as_str().unwrap().to_owned();
-    // A held event, and another account with a note, a computer and an address of its own.
+    // A held event, and another account with its own note, computer and address.
     let machine = world.attached_machine(&ada).await;
     world.event_bytes(&machine, "{\"held\": \"erasedwordqe\"}").await.held("malformed_envelope");
     let (bob, bobs) = world.librarian("erasedwordqf@example.com").await;
@@ -79,8 +79,8 @@ async fn deleted_texts_are_in_no_file_of_the_data_folder() {
         assert!(store.held_discard(entry.id, world.clock().now()).await.unwrap());
     }
     assert_eq!(form(&world, &bob.cookie, "/account/close", "email=erasedwordqf%40example.com").await, 303);
-    // Its notice is sent before the time moves on. Sessions, mails and batches have a retention of their own: a mail that was recorded as sent
-    // after the time had moved on would be kept from then on.
+    // The notice is sent before the clock advances. Sessions, mails and batches have separate retentions: the retention of a mail that is
+    // sent after the advance would start only then.
     eventually("the notice is sent", async || {
         (!files_with(&folder.join("outbox"), "your account was closed").is_empty()).then_some(())
     })

@@ -1,4 +1,5 @@
-//! Specification, *Events*: forwarded, held, refused, resent (`docs/protocol/events.md` and `docs/decisions/0006-events-and-chains.md` and `docs/decisions/0007-held-events.md`).
+//! Specification, *Events*: forwarded, held, refused, resent (`docs/protocol/events.md` and `docs/decisions/0006-events-and-chains.md` and
+//! `docs/decisions/0007-held-events.md`).
 
 use std::time::Duration;
 
@@ -300,7 +301,7 @@ on_each_database! {
         }
         let held = bodies().await;
         assert_eq!((held.len(), held.iter().filter(|(_, _, (_, body))| body.is_some()).count()), (40, 10));
-        // Content that the declared level of its own event forbids is never stored.
+        // Content that the event's declared level forbids is never stored.
         let contradiction = Chain::new(&foreign).peek_with(|event| event["consent_level"] = json!("metadata-only"));
         world.event(&foreign, &contradiction).await.held("payload_invalid");
         assert_eq!(bodies().await[0].2.1, None);

@@ -82,7 +82,7 @@ async fn hold(world: &World, machine: &Machine) -> Value {
     unknown
 }
 
-/// A person with a computer, whose consent can change.
+/// A person with a computer, so that consent can change.
 async fn owner(world: &World) -> (Person, Machine) {
     let person = world.person("ada@example.com").await;
     let machine = world.attached_machine(&person).await;
@@ -111,7 +111,7 @@ on_sqlite! {
         let ((person, machine), stranger) = (owner(&world).await, world.person("bob@example.com").await);
         let (hers, his) = (create(&world, &person, &ALL).await, create(&world, &stranger, &ALL).await);
         let unknown = hold(&world, &machine).await;
-        // The same event again is held already.
+        // The same event is already held.
         world.event(&machine, &unknown).await.held("unknown_event_type");
         world.advance(Duration::from_secs(1));
         set_level(&world, &person, "off").await;
@@ -226,7 +226,7 @@ on_sqlite! {
         assert_eq!(line["kinds"].as_array().unwrap().len(), 5);
         assert!(!export.contains("fdt_"), "{export}");
 
-        // A link that ended, one that never was, and a text that is none are alike.
+        // A revoked link, an unknown link and a malformed one get the same response.
         let token = "A".repeat(43);
         let unknown = read(&world, &format!("/feeds/fdt_{token}")).await;
         assert_eq!(unknown.refused(404, "not_found"), json!({ "error": "not_found" }));
@@ -238,7 +238,7 @@ on_sqlite! {
 
         browser.submit("/account/feed/delete", &[]).await.goes_to(PAGE);
         assert_eq!(read(&world, &link).await.body, unknown.body);
-        // The entries are gone with their feed.
+        // The feed's entries are deleted with it.
         let next = create(&world, &person, &ALL).await;
         assert_eq!(kinds(&read(&world, &next).await), Vec::<String>::new());
         let close = browser.submit("/account/close", &[("email", "ada@example.com")]).await;

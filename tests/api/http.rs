@@ -30,11 +30,11 @@ async fn unknown_paths_and_methods_are_json_errors() {
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_are_pages_for_browsers_that_navigate_alone() {
     let world = World::on_sqlite().await;
-    let asked = async |path: &str, accept: &'static str| {
+    let response = async |path: &str, accept: &'static str| {
         world.send(world.request(Method::GET, path, &Credential::None).header("accept", accept)).await
     };
     for (path, status) in [("/nothing/here", 404), ("/v1/nothing", 404), ("/api/v1/events", 405)] {
-        let answer = asked(path, "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8").await;
+        let answer = response(path, "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8").await;
         assert_eq!(
             (answer.status, answer.header("content-type")),
             (status, Some("text/html; charset=utf-8")),
@@ -45,7 +45,7 @@ async fn errors_are_pages_for_browsers_that_navigate_alone() {
         assert!(String::from_utf8_lossy(&answer.body).contains("Start page"), "{path}");
         assert_eq!(answer.header("allow"), (status == 405).then_some("POST"), "{path}");
         for accept in ["*/*", "application/json", "application/json, text/html", "text/event-stream"] {
-            let answer = asked(path, accept).await;
+            let answer = response(path, accept).await;
             assert_eq!(
                 (answer.status, answer.header("content-type")),
                 (status, Some("application/json")),
@@ -102,7 +102,7 @@ async fn a_message_of_the_last_change_is_sealed_and_shown_once() {
     assert!(
         is_shown && forgotten.is_some_and(|line| line.starts_with("attache.flash=;") && line.contains("Max-Age=0"))
     );
-    // A message that was not sealed here is not shown; neither is one for a session, which is sealed for nothing.
+    // The page does not show a message that this server did not seal, or a value that was not sealed as a message.
     let (value, _) = pair.rsplit_once('.').unwrap();
     for cookies in [format!("{value}.AAAA"), format!("{pair}; {pair}"), session.replace("session_token", "flash")] {
         assert_eq!(shown(cookies).await, (false, None));
@@ -128,7 +128,7 @@ async fn a_head_request_has_the_response_of_get_without_its_body() {
 async fn a_path_parameter_that_is_not_utf_8_is_not_found() {
     let world = World::on_sqlite().await;
     let (person, key) = world.librarian("ada@example.com").await;
-    let asked = async |method: Method, path: &str, credential: &Credential| {
+    let response = async |method: Method, path: &str, credential: &Credential| {
         let body = if method == Method::PATCH { json!({ "isFavorite": true }) } else { json!({}) };
         world.send(world.request(method, &path.replace("{}", "%ff"), credential).json(&body)).await
     };
@@ -139,18 +139,18 @@ async fn a_path_parameter_that_is_not_utf_8_is_not_found() {
         (Method::DELETE, "/v1/batch-add/{}"),
         (Method::PATCH, "/v1/spaces/{}"),
     ] {
-        let refused = asked(method, path, &key).await.refused(404, "not_found");
+        let refused = response(method, path, &key).await.refused(404, "not_found");
         assert!(refused["details"].is_string(), "{refused}");
     }
     for what in ["keys", "agents", "sessions", "machines"] {
         let path = format!("/api/v1/{what}/{{}}");
-        asked(Method::DELETE, &path, &person.cookie).await.refused(404, "not_found");
-        asked(Method::DELETE, &path, &Credential::None).await.refused(401, "unauthorized");
+        response(Method::DELETE, &path, &person.cookie).await.refused(404, "not_found");
+        response(Method::DELETE, &path, &Credential::None).await.refused(401, "unauthorized");
     }
     for path in
         ["/.well-known/oauth-protected-resource/{}", "/.well-known/oauth-protected-resource/v1/{}", "/assets/{}"]
     {
-        asked(Method::GET, path, &Credential::None).await.refused(404, "not_found");
+        response(Method::GET, path, &Credential::None).await.refused(404, "not_found");
     }
     for path in [
         "/knowledge/memories/{}",
@@ -160,7 +160,7 @@ async fn a_path_parameter_that_is_not_utf_8_is_not_found() {
         "/account/computers/{}/detach",
         "/account/keys/{}/revoke",
     ] {
-        asked(Method::GET, path, &person.cookie).await.page(404);
+        response(Method::GET, path, &person.cookie).await.page(404);
     }
 }
 
@@ -386,7 +386,7 @@ on_each_database! {
         let (status, body) = readiness(&world).await;
         assert_eq!((status, &body["upstream"], &body["failing"][0]["part"]), (503, &json!("degraded"), &json!("log")), "{body}");
         run(log.pool(), "ALTER TABLE gone RENAME TO events").await;
-        // No event follows that could show that appends succeed again.
+        // No later event shows that appends succeed again.
         world.advance(Duration::from_mins(1));
         eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
             .await;
@@ -456,11 +456,11 @@ on_sqlite! {
         }
         assert!(loaded >= 4, "{page}");
         assert_eq!(reqwest::get(admin("/assets/none.css")).await.unwrap().status(), 404);
-        // Another name than those of the listener, as a foreign page has it.
+        // A host name that the listener does not have, as in a request of a foreign page.
         let client = reqwest::Client::new();
         let foreign = client.get(admin("/")).header("host", "evil.example").send().await.unwrap();
         assert_eq!(foreign.status(), 421);
-        // It changes nothing: no method but GET and HEAD.
+        // It is read-only: only GET and HEAD are allowed.
         let posted = client.post(admin("/")).send().await.unwrap();
         assert_eq!(posted.status(), 405);
     }

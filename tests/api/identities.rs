@@ -1,4 +1,4 @@
-//! An identity is not secret: a client that knows it gets no access, and takes none from the owner.
+//! An identity is not secret: a client that knows it gets no access, and does not reduce the owner's access.
 
 use domain::ids::MachineUuid;
 use domain::recorder::{Recorder, Recorders};
@@ -101,7 +101,7 @@ on_sqlite! {
         let events = activity["events"].as_array().unwrap();
         assert_eq!(activity["unclassified"], json!([]));
         assert_eq!(memory_left(&world, &ada.cookie).await, 90.0);
-        // Its own record, and the service's report about its own computer.
+        // The computer's event, and the service's report about it.
         let seen: Vec<&Value> = events.iter().map(|event| &event["event_type"]).collect();
         assert_eq!(seen, ["memory.stored", "consent.changed"], "{activity}");
         assert_eq!(events[0]["event_id"], recorded.as_str());

@@ -1,4 +1,4 @@
-//! A refused request does not cost its client the connection, unless the response says so.
+//! A refused request does not close the connection, unless the response contains `Connection: close`.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -202,7 +202,7 @@ async fn unfinished_heads_share_the_memory_of_bodies() {
         assert!(open.len() < 10, "nothing bounds them");
     };
     assert!(refused.0 == 424 && refused.1.contains("overloaded"), "{refused:?}");
-    // Heads of a usual size need none of it, and those that were accepted may finish.
+    // Heads of a usual size do not use this memory, and accepted heads can finish.
     assert_eq!(send(HERE, to, &get("/llms.txt")).await.0, 200);
     for stream in &mut open {
         assert_eq!(exchange(stream, &[b"\r\n\r\n"]).await, (200, false));

@@ -1,4 +1,5 @@
-//! The knowledge API, black box: every row of its tables and every limit (`docs/decisions/0009-errors-and-limits.md` and `docs/decisions/0024-batches.md`).
+//! The knowledge API, black box: every row of its tables and every limit (`docs/decisions/0009-errors-and-limits.md` and
+//! `docs/decisions/0024-batches.md`).
 
 mod batch;
 mod cors;

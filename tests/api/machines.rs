@@ -49,15 +49,15 @@ on_sqlite! {
         let machine = world.attached_machine(&person).await;
         world.event(&machine, &Chain::new(&machine).next()).await.receipt();
         world.delete(&format!("/api/v1/machines/{}", machine.uuid), &person.cookie).await.expect(200);
-        let before = owners_view(&world, &person).await;
+        let rows = owners_view(&world, &person).await;
 
         // Every client that knows the identity can register under it, for example the detached computer.
         let back = world.machine_of(&machine.user_cuid).await;
         let event = Chain::new(&back).next();
         let warning = world.event(&back, &event).await.held("identity_mismatch");
         assert!(warning.contains("/scope/user_id") && warning.contains("not attached to"), "{warning}");
-        assert_eq!(owners_view(&world, &person).await, before);
-        // It sees itself alone, and changes nothing of the owner's.
+        assert_eq!(owners_view(&world, &person).await, rows);
+        // It sees only its own events, and changes no data of the owner.
         let own = world.activity(&back, "").await.expect(200);
         assert_eq!((&own["events"], own["unclassified"].as_array().unwrap().len()), (&json!([]), 1));
         let bar = world.get("/api/v1/usage/bar", &Credential::from(&back)).await.expect(200);

@@ -1,7 +1,8 @@
 //! Black-box tests of the HTTP API: the server on a free port, over real sockets.
 //!
 //! A file tests one object of the protocol, and a test one row of its tables or one rule. `on_each_database!` runs a test on SQLite and on
-//! PostgreSQL, `on_sqlite!` on SQLite only; CONTRIBUTING.md, *Rules*, states which one a test uses. `tests/README.md` lists the tests of each row of the protocol.
+//! PostgreSQL, `on_sqlite!` on SQLite only; CONTRIBUTING.md, *Rules*, states which one a test uses. `tests/README.md` lists the tests of
+//! each row of the protocol.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 

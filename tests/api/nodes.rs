@@ -12,8 +12,8 @@ use store::pool::{query, scalar, script};
 use blackbox::eventually;
 use blackbox::world::{Person, World};
 
-/// More than twice the time in which a change made on another node is promised to be seen, and less than the time after which a node without a
-/// hint reads again by itself (30 s).
+/// More than twice the promised delay until another node reads a change, and less than the interval after which a node reads again without
+/// a notification (30 s).
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Statements of an idle node, per second.
@@ -28,7 +28,7 @@ async fn nodes(world: &World) -> Vec<NodeRecord> {
     world.server.app.store.nodes(world.clock().now()).await.unwrap()
 }
 
-/// A code that one node polls, and another approves; returns once the first has seen it.
+/// Approves a code on a node other than the one that polls it; returns when the polling node has read the approval.
 async fn approved_elsewhere(polling: &World, approving: &World, person: &Person) {
     let machine = polling.machine().await;
     let code = polling.device_code(&machine).await.expect(200);
@@ -157,7 +157,7 @@ async fn an_idle_node_costs_the_database_few_statements() {
     .await;
     // Actors without work rest after up to 8 s, and look for it every 20 s.
     let (rest, seconds) = (10, 20_u32);
-    // What starts has to come to rest; a balancer asks for readiness all the time.
+    // A starting server needs time to become idle; a balancer requests its readiness continuously.
     for second in 0..rest + seconds {
         if second == rest {
             sqlx::raw_sql("SELECT pg_stat_statements_reset()").execute(&mut database).await.unwrap();

@@ -98,11 +98,11 @@ async fn signing_in_with_a_provider_ends_the_session_before() {
     let world = with(&provider).await;
     let browser = Browser::new(&world);
     browser.sign_in("ada@example.com").await;
-    let before = browser.credential();
+    let previous = browser.credential();
     let authorization = begin(&browser, "").await;
     assert!(authorization.contains("max_age=900"), "a recent sign-in there, too: {authorization}");
     back(&browser, &provider.sign_in(&authorization, "ada").await).await.goes_to("/account");
-    world.get("/api/v1/sessions", &before).await.refused(401, "unauthorized");
+    world.get("/api/v1/sessions", &previous).await.refused(401, "unauthorized");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -288,11 +288,11 @@ async fn an_oidc_callback_without_the_cookie_of_its_browser_is_refused() {
     let world = with(&provider).await;
     let (browser, victim) = (Browser::new(&world), Browser::new(&world));
     let returned = provider.sign_in(&begin(&browser, "").await, "ada").await;
-    // Another person is made to follow the link: without a cookie, and with their own.
+    // Another person follows the link: without a cookie, and with another sign-in's cookie.
     assert!(back(&victim, &returned).await.page(400).contains("not started here"));
     begin(&victim, "").await;
     back(&victim, &returned).await.page(400);
-    // A state that is not ours, and none.
+    // A state that the server did not issue, and no state.
     back(&browser, &returned.replace("state=", "state=x")).await.page(400);
     browser.get("/signin/oidc/work/callback?code=x").await.page(400);
     assert_eq!((browser.cookie(SESSION), victim.cookie(SESSION)), (None, None));

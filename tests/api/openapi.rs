@@ -1,4 +1,4 @@
-//! The machine-readable description: whole, consistent with itself, and what others make of it.
+//! The machine-readable description: complete, consistent, and usable by third-party tools.
 
 mod fuzz;
 mod generated;
@@ -99,7 +99,7 @@ async fn the_example_of_an_event_is_accepted_from_its_computer() {
     let registered = world.post("/api/v1/machines", &Credential::None, &machine).await.expect(201);
     let secret = Credential::Bearer(registered["machine_secret"].as_str().unwrap().to_owned());
     world.event(secret.clone(), event).await.receipt();
-    // The described errors are those that are returned.
+    // The server returns the described errors.
     let answered = |status: &str, code: &str| {
         told["responses"][status]["content"]["application/json"]["examples"][code]["value"].clone()
     };
@@ -138,13 +138,13 @@ async fn computers_are_unknown_on_the_account_s_surface_alone() {
     let document = World::on_sqlite().await.get("/openapi.json", &Credential::None).await.expect(200);
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
-            let told = codes_of(&document, &operation["responses"]["401"]);
-            assert!(!(path.starts_with("/v1/") && told.contains("machine_unknown")), "{method} {path}: {told:?}");
+            let codes = codes_of(&document, &operation["responses"]["401"]);
+            assert!(!(path.starts_with("/v1/") && codes.contains("machine_unknown")), "{method} {path}: {codes:?}");
         }
     }
 }
 
-/// How many examples there are; each fits its schema.
+/// Checks each example against its schema; returns the number of examples.
 fn judge_examples(document: &Value, what: &str, told: &Value) -> usize {
     let mut judged = 0;
     for (kind, media) in told["content"].as_object().into_iter().flatten() {

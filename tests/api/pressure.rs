@@ -1,4 +1,4 @@
-//! One sender cannot exhaust resources that others need.
+//! A single sender cannot exhaust shared resources.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn refusals_are_counted_by_their_reason() {
 #[tokio::test(flavor = "multi_thread")]
 async fn awaited_bodies_do_not_count_as_requests_in_progress() {
     let world = World::with(|settings| {
-        // More than two threads can have in progress, and far fewer than there are bodies to wait for.
+        // More than two threads can have in progress, and far fewer than the number of pending bodies.
         settings.http.requests_max = 8;
         settings.http.body_rate_after = NEVER;
         settings.http.body_deadline = NEVER;
@@ -104,7 +104,7 @@ async fn bodies_per_address_are_limited() {
     })
     .await;
     let to = world.server.address;
-    // Sends the beginning of a body; returns the connection unless the request is refused.
+    // Sends the first part of a body; returns the connection unless the request is refused.
     let begins = async |from, more: &str| {
         let mut stream = connect(from, to).await;
         let begun = begun("/api/v1/mcp", 2).replace("Content-Length", &format!("{more}Content-Length"));
@@ -193,7 +193,7 @@ async fn a_client_that_reads_nothing_is_disconnected() {
         std::future::pending::<()>().await;
         drop(greedy);
     });
-    // The only place is free again as soon as the connection is closed.
+    // Closing the connection frees the only place.
     let honest = tokio::time::timeout(Duration::from_mins(1), world.get("/nothing", &Credential::None)).await;
     honest.expect("the place was never given back").refused(404, "not_found");
     asking.abort();

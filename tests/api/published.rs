@@ -125,7 +125,7 @@ async fn the_typescript_client_passes_its_tests_against_a_server() {
         node
     };
     run(node(&["node_modules/typescript/bin/tsc", "--project", "."])).await;
-    // The types of tests and examples, and the client's own beside those of the description.
+    // The types of tests and examples, and the client's types compared with the types of the description.
     run(node(&["node_modules/openapi-typescript/bin/cli.js", "openapi.json", "--output", "tests/openapi.d.ts"])).await;
     run(node(&["node_modules/typescript/bin/tsc", "--project", "tests"])).await;
     let mut tests = node(&["--test", "tests/"]);

@@ -11,7 +11,7 @@ use blackbox::eventually;
 use blackbox::world::{Person, World};
 use harness::on_sqlite;
 
-/// An agent that a computer asks for, confirmed with these boxes of the page ticked; none if it was not confirmed.
+/// An agent that a computer requests, confirmed with these boxes of the page ticked; `None` if it was not confirmed.
 async fn connected(world: &World, person: &Person, boxes: &[&str]) -> Option<Credential> {
     let machine = world.machine().await;
     let (agent, _) = world.unclaimed().await;
@@ -39,7 +39,7 @@ async fn connected(world: &World, person: &Person, boxes: &[&str]) -> Option<Cre
     Some(Credential::Bearer(exchanged.expect(200)["access_token"].as_str().unwrap().into()))
 }
 
-/// What an agent of the protocol may ask for, and the right that an agent with limits needs for it.
+/// The requests of an agent of the protocol, and the right that an agent with limited rights needs for each.
 async fn requests(world: &World, credential: &Credential) -> Vec<(&'static str, u16, Option<String>)> {
     let mut outcomes = Vec::new();
     for route in routes().into_iter().filter(|route| route.accepts.includes(Accepts::ACCOUNT)) {
@@ -154,7 +154,7 @@ on_sqlite! {
         for part in ["claude-code changed how much is recorded", "all computers", "no content", "everything", "/account/activity"] {
             assert!(mail.contains(part), "{part} in {mail}");
         }
-        // An agent and a computer do not fill a mailbox, and a later change is mailed again.
+        // An agent and a computer cannot cause many mails, and a later change is mailed again.
         world.advance(std::time::Duration::from_mins(16));
         world.post("/api/v1/consent", &setter, &json!({ "level": "full" })).await.expect(200);
         eventually("the second mail is written", async || (of_level().len() == 2).then_some(())).await;

@@ -21,9 +21,9 @@ on_sqlite! {
         let browser = Browser::new(&world);
         let page = browser.get("/signin").await;
         assert!(page.page(200).contains("Send me a code"));
-        let asked = browser.submit("/signin", &[("email", " Ada@Example.com ")]).await;
-        asked.goes_to("/signin/code");
-        let line = asked.cookie_line(TICKET).unwrap();
+        let response = browser.submit("/signin", &[("email", " Ada@Example.com ")]).await;
+        response.goes_to("/signin/code");
+        let line = response.cookie_line(TICKET).unwrap();
         assert!(line.contains("; Path=/;") && line.contains("; HttpOnly") && line.contains("; SameSite=Lax"), "{line}");
         let page = browser.get("/signin/code").await;
         let text = page.page(200);
@@ -84,7 +84,7 @@ on_sqlite! {
         assert!(browser.get("/signin/code?fault=form").await.page(200).contains("not counted"));
         for left in ["4 more times", "3 more times", "2 more times", "once more", "Too many wrong codes"] {
             browser.submit("/signin/code", &[("code", &another_code(&code))]).await.goes_to("/signin/code");
-            // Looking at it again spends nothing.
+            // Reloading the page uses no attempt.
             for _ in 0..2 {
                 assert!(browser.get("/signin/code").await.page(200).contains(left), "{left}");
             }
@@ -148,7 +148,7 @@ on_sqlite! {
     }
 
     async fn signing_in_gives_a_new_session_and_ends_the_one_before(world: World) {
-        // Session fixation: an attacker has set a session that they know in this browser.
+        // Session fixation: an attacker has set a known session in this browser.
         let planted = world.person("mallory@example.com").await;
         let Credential::Cookie(pair) = &planted.cookie else { unreachable!() };
         let browser = Browser::new(&world);
@@ -156,12 +156,12 @@ on_sqlite! {
         browser.sign_in(ADA).await;
         assert_ne!(browser.cookie(SESSION).unwrap(), pair.split_once('=').unwrap().1);
         world.get("/api/v1/sessions", &planted.cookie).await.refused(401, "unauthorized");
-        // And again, for a recent sign-in.
-        let before = browser.credential();
+        // A second sign-in, as pages with a recent sign-in require.
+        let previous = browser.credential();
         let again = browser.get("/signin?next=%2Fdevice").await;
         assert!(again.page(200).contains("You are signed in as ada@example.com"), "{}", again.page(200));
         browser.sign_in(ADA).await;
-        world.get("/api/v1/sessions", &before).await.refused(401, "unauthorized");
+        world.get("/api/v1/sessions", &previous).await.refused(401, "unauthorized");
         let sessions = world.get("/api/v1/sessions", &browser.credential()).await.expect(200);
         assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1);
     }
@@ -169,12 +169,12 @@ on_sqlite! {
     async fn signing_out_ends_the_session(world: World) {
         let browser = Browser::new(&world);
         browser.sign_in(ADA).await;
-        let before = browser.credential();
-        world.get("/api/v1/sessions", &before).await.expect(200);
+        let previous = browser.credential();
+        world.get("/api/v1/sessions", &previous).await.expect(200);
         browser.submit("/signout", &[]).await.goes_to("/signin");
         assert_eq!(browser.cookie(SESSION), None);
-        world.get("/api/v1/sessions", &before).await.refused(401, "unauthorized");
-        // Twice does no harm.
+        world.get("/api/v1/sessions", &previous).await.refused(401, "unauthorized");
+        // Signing out twice is no error.
         browser.submit("/signout", &[]).await.goes_to("/signin");
     }
 
@@ -235,9 +235,9 @@ async fn sign_in_does_not_reveal_whether_an_account_exists() {
     let mut seen = Vec::new();
     for email in [ADA, "bob@example.com"] {
         let browser = Browser::new(&world);
-        let asked = browser.submit("/signin", &[("email", email)]).await;
-        asked.goes_to("/signin/code");
-        let names: Vec<String> = asked.headers.keys().map(ToString::to_string).collect();
+        let response = browser.submit("/signin", &[("email", email)]).await;
+        response.goes_to("/signin/code");
+        let names: Vec<String> = response.headers.keys().map(ToString::to_string).collect();
         let shown = browser.get("/signin/code").await.page(200).replace(email, "…");
         let shown: Vec<String> = shown.lines().filter(|line| !line.contains("<time")).map(str::to_owned).collect();
         let mail = world.mail_to(email, 0).await;
@@ -325,10 +325,10 @@ async fn over_https_cookies_are_secure() {
     let base_url = "https://attache.example.com/below";
     let world = World::with(|settings| settings.http.base_url = Some(base_url.into())).await;
     let browser = Browser::new(&world);
-    let asked = browser.submit("/signin", &[("email", ADA)]).await;
-    asked.goes_to("/below/signin/code");
-    assert_eq!(asked.header("strict-transport-security"), Some("max-age=31536000"));
-    let line = asked.cookie_line("__Host-attache.signin").unwrap();
+    let response = browser.submit("/signin", &[("email", ADA)]).await;
+    response.goes_to("/below/signin/code");
+    assert_eq!(response.header("strict-transport-security"), Some("max-age=31536000"));
+    let line = response.cookie_line("__Host-attache.signin").unwrap();
     assert!(line.ends_with("; Secure"), "{line}");
     let mail = world.mail_to(ADA, 0).await;
     assert!(mail.contains("https://attache.example.com/below/signin"), "{mail}");
@@ -343,7 +343,7 @@ async fn over_https_cookies_are_secure() {
     refused.refused(401, "unauthorized");
     assert_eq!(refused.header("strict-transport-security"), Some("max-age=31536000"));
     world.get("/account", &plain).await.goes_to("/below/signin?next=%2Faccount");
-    let ticket = asked.cookie_line("__Host-attache.signin").unwrap().split(['=', ';']).nth(1).unwrap().to_owned();
+    let ticket = response.cookie_line("__Host-attache.signin").unwrap().split(['=', ';']).nth(1).unwrap().to_owned();
     for name in ["attache.signin", "__Secure-attache.signin"] {
         let other = Browser::new(&world);
         other.put(name, &ticket);

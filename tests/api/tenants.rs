@@ -1,5 +1,5 @@
-//! Two people: no route and no page shows or changes data of another person. The test walks all tables that the router is built from,
-//! so a new route is crawled from its first day.
+//! Two persons: no route or page shows or changes data of another person. The test iterates over all tables of the router, so it covers
+//! every new route.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use blackbox::world::{Person, World};
 use harness::event::Chain;
 use harness::on_each_database;
 
-/// Everything that is Ada's, and what of it must never be seen by Bob.
+/// All objects of a person, and the texts that the other person must never see.
 struct Tenant {
     person: Person,
     machine: String,
@@ -71,7 +71,7 @@ on_each_database! {
         let registered = world.identity(json!({ "type": "service_auth", "login_hint": "ada@example.com" })).await.expect(200);
         let attempt = attempt_of(&registered["claim"]);
         let code = registered["claim"]["user_code"].as_str().unwrap();
-        let before = view(&world, &ada).await;
+        let rows = view(&world, &ada).await;
 
         // All ids that a request may name; they belong to Ada.
         let query = format!("?machine_uuid={}&event_id={}&attempt={attempt}&id={}", ada.machine, ada.event, ada.agent);
@@ -116,6 +116,6 @@ on_each_database! {
             }
         }
         assert!(asked > 100, "{asked}");
-        assert_eq!(view(&world, &ada).await, before);
+        assert_eq!(view(&world, &ada).await, rows);
     }
 }

@@ -1,4 +1,4 @@
-//! 424: every endpoint answers it, with `Retry-After`, while something that it needs is unavailable, and for each limit of the server
+//! 424: every endpoint returns it, with `Retry-After`, while a dependency is unavailable, and for each limit of the server
 //! (`docs/protocol/errors.md#reasons-of-424-and-503`).
 
 use actors::upstream::Upstream;
@@ -42,7 +42,7 @@ async fn hide_tables(pool: &Pool) {
     }
 }
 
-/// Everything that a request may name.
+/// The ids that requests may contain.
 struct Facts {
     person: Credential,
     machine: Machine,

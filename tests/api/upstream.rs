@@ -1,4 +1,4 @@
-//! An external statistics service: its responses pass through, a missing one is 424, and no event is counted twice.
+//! An external statistics service: its responses pass through, a missing response is 424, and no event is counted twice.
 
 use std::time::Duration;
 
@@ -201,7 +201,7 @@ async fn an_event_refused_by_the_upstream_is_held() {
     assert_eq!(world.activity(&machine, "").await.expect(200)["unclassified"], json!([]));
 }
 
-/// A server whose breaker opens for a second after `failures` failures.
+/// A server with a circuit breaker that opens for a second after `failures` failures.
 async fn world_with_breaker(upstream: &Upstream, failures: u32) -> World {
     let url = upstream.url();
     World::with(|settings| {

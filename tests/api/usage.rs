@@ -91,7 +91,7 @@ on_each_database! {
         }
         let world = world.restart().await;
         assert_eq!(left(&world, &machine).await, (33.3, 66.6));
-        // Other lanes cost nothing, and more than all leaves nothing, no less.
+        // Other lanes do not count, and an excess leaves 0, not a negative number.
         let llm = chain.next_with(|event| {
             event["lane"] = json!("llm");
             event["event_type"] = json!("llm.completed");

@@ -113,7 +113,7 @@ on_each_database! {
         let chain = Chain::new(&machine);
         let unknown = chain.peek_with(|event| event["event_type"] = json!("memory.dreamt"));
         world.event(&machine, &unknown).await.held("unknown_event_type");
-        // The same event again is held already.
+        // The same event is already held.
         world.event(&machine, &unknown).await.held("unknown_event_type");
         let consent = json!({ "level": "off", "lane": "llm", "reason": "it is private" });
         world.post("/api/v1/consent", &person.cookie, &consent).await.expect(200);
@@ -165,12 +165,12 @@ on_sqlite! {
         assert!(shown(&world, &person, &webhook).await["failing_since"].is_string());
         verify(&[&secret], &receiver.at("soon")).await;
         world.advance(Duration::from_secs(7));
-        let done = delivery(&world, &person, &webhook, |one| one["state"] == "delivered").await;
-        assert_eq!((&done["tries"], &done["status"], &done["error"], &done["next_try_at"]), (&json!(2), &json!(204), &Value::Null, &Value::Null));
+        let delivery_record = delivery(&world, &person, &webhook, |one| one["state"] == "delivered").await;
+        assert_eq!((&delivery_record["tries"], &delivery_record["status"], &delivery_record["error"], &delivery_record["next_try_at"]), (&json!(2), &json!(204), &Value::Null, &Value::Null));
         assert_eq!(shown(&world, &person, &webhook).await["failing_since"], Value::Null);
         let sent = receiver.at("soon");
         assert_eq!((sent.len(), &sent[0].id, &sent[0].body), (2, &sent[1].id, &sent[1].body));
-        assert_eq!((sent[0].id.as_str(), &sent[0].json()["type"]), (done["id"].as_str().unwrap(), &json!("webhook.test")));
+        assert_eq!((sent[0].id.as_str(), &sent[0].json()["type"]), (delivery_record["id"].as_str().unwrap(), &json!("webhook.test")));
 
         // An endpoint may request a longer delay.
         let (busy, _) = add(&world, &person, address, "busy").await;
@@ -209,7 +209,7 @@ on_sqlite! {
             test(&world, &person, &quick).await.expect(200);
         }
         assert_eq!(receiver.wait("quick", 3).await.len(), 3);
-        // One delivery at a time, of which the first is under way.
+        // Deliveries are sent one at a time; the first is in progress.
         assert_eq!(receiver.at("silent").len(), 1);
         let world = world.restart_with(|settings| settings.webhooks.timeout = Duration::from_millis(200)).await;
         // The lease of the request that ended with its server.
@@ -226,21 +226,21 @@ on_sqlite! {
         test(&world, &person, &gone).await.expect(200);
         let ended = delivery(&world, &person, &gone, |one| one["status"] == 410).await;
         assert_eq!(ended["state"], "failed");
-        let seen = shown(&world, &person, &gone).await;
-        assert_eq!((&seen["enabled"], &seen["disabled_reason"]), (&json!(false), &json!("gone")));
+        let endpoint = shown(&world, &person, &gone).await;
+        assert_eq!((&endpoint["enabled"], &endpoint["disabled_reason"]), (&json!(false), &json!("gone")));
         test(&world, &person, &gone).await.refused(409, "webhook_disabled");
 
         let (broken, _) = add(&world, &person, address, "broken").await;
         test(&world, &person, &broken).await.expect(200);
         let first = delivery(&world, &person, &broken, |one| one["tries"] == 1 && one["status"] == 500).await;
         world.advance(Duration::from_hours(60));
-        // A try is counted when it begins, and judged by the clock of its end.
+        // An attempt is counted at its start, and evaluated with the time of its end.
         let has_ended = |one: &Value| one["tries"] == 2 && one["next_try_at"] != first["next_try_at"];
         delivery(&world, &person, &broken, has_ended).await;
         world.advance(Duration::from_hours(61));
         let disabled = eventually("it is disabled", async || {
-            let seen = shown(&world, &person, &broken).await;
-            (seen["enabled"] == false).then_some(seen)
+            let endpoint = shown(&world, &person, &broken).await;
+            (endpoint["enabled"] == false).then_some(endpoint)
         })
         .await;
         assert_eq!(disabled["disabled_reason"], "failing");
@@ -282,7 +282,7 @@ on_sqlite! {
         let listed = world.get(WEBHOOKS, &agent.token).await;
         assert_eq!(listed.expect(200)["webhooks"].as_array().unwrap().len(), 1);
         assert!(!String::from_utf8_lossy(&listed.body).contains("whsec_"), "a secret is shown once");
-        // An agent reads, and changes nothing: it would outlive the agent.
+        // An agent can read webhooks, but not create or change them, since they would outlive the agent.
         let body = json!({ "url": format!("http://{address}/x"), "kinds": ["batch.done"] });
         world.post(WEBHOOKS, &agent.token, &body).await.refused(401, "unauthorized");
         patch(&world, &agent.token, &webhook, json!({})).await.refused(401, "unauthorized");
@@ -295,11 +295,11 @@ on_sqlite! {
         world.get(&format!("{WEBHOOKS}/nonsense/deliveries"), &person.cookie).await.refused(404, "not_found");
 
         let changed = json!({ "url": format!("http://{address}/y"), "kinds": ["batch.done", "event.held"], "description": " pager ", "enabled": false });
-        let seen = patch(&world, &person.cookie, &webhook, changed).await.expect(200);
-        assert_eq!((&seen["kinds"], &seen["description"]), (&json!(["event.held", "batch.done"]), &json!("pager")));
-        assert_eq!((&seen["enabled"], &seen["disabled_reason"]), (&json!(false), &json!("owner")));
-        let seen = patch(&world, &person.cookie, &webhook, json!({})).await.expect(200);
-        assert_eq!(seen["url"], format!("http://{address}/y"));
+        let endpoint = patch(&world, &person.cookie, &webhook, changed).await.expect(200);
+        assert_eq!((&endpoint["kinds"], &endpoint["description"]), (&json!(["event.held", "batch.done"]), &json!("pager")));
+        assert_eq!((&endpoint["enabled"], &endpoint["disabled_reason"]), (&json!(false), &json!("owner")));
+        let endpoint = patch(&world, &person.cookie, &webhook, json!({})).await.expect(200);
+        assert_eq!(endpoint["url"], format!("http://{address}/y"));
         world.advance(Duration::from_mins(16));
         for refused in [
             world.post(WEBHOOKS, &person.cookie, &body).await,

@@ -42,8 +42,8 @@ async fn more_connections_than_descriptors_silence_neither_operators_nor_databas
     let (public, operator) = addresses.trim_end_matches(')').split_once(" (operator: ").unwrap();
     let public: SocketAddr = public.parse().unwrap();
     let attack = tokio::spawn(foe::half_sent_heads(public));
-    // Until the attack holds all connections: then honest clients get no response.
-    // Each request has a connection of its own: one that is kept from before the attack would be served on.
+    // Until the attack holds all connections: then honest clients get no response. Each request opens a new connection: the server would
+    // still answer on a connection from before the attack.
     let honest = reqwest::Client::builder().timeout(Duration::from_millis(500)).pool_max_idle_per_host(0);
     let honest = honest.build().unwrap();
     let time_limit = tokio::time::Instant::now() + Duration::from_mins(1);

@@ -33,7 +33,7 @@ async fn connected_from(from: [u8; 4], to: SocketAddr) -> Option<TcpStream> {
     socket.connect(to).await.ok()
 }
 
-/// Keeps this number of connections open; sends the text on each and reads nothing.
+/// Keeps this number of connections open; sends the text on each and reads no response.
 async fn held(to: SocketAddr, connections: usize, text: String) {
     held_from(FOE, to, connections, text).await;
 }
@@ -75,7 +75,7 @@ pub async fn half_sent_heads(to: SocketAddr) {
     held(to, CONNECTIONS, "GET /llms.txt HTTP/1.1\r\nHost: loc".to_owned()).await;
 }
 
-/// Heads of this many bytes without their end, from many addresses, each with nearly as many connections as it may have.
+/// Incomplete heads of this number of bytes, from many addresses, each with nearly its maximum number of connections.
 pub async fn long_heads(to: SocketAddr, bytes: usize) {
     let head = format!("GET /llms.txt HTTP/1.1\r\nHost: localhost\r\nX-Long: {}", "x".repeat(bytes));
     let mut foes = tokio::task::JoinSet::new();

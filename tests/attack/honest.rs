@@ -16,7 +16,7 @@ const CLIENTS: u8 = 4;
 /// Between two requests of a client.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// One of them.
+/// One honest client.
 pub struct Honest {
     client: reqwest::Client,
     url: String,
@@ -27,7 +27,7 @@ pub struct Honest {
 /// Results of one round.
 pub struct Seen {
     wrong: Vec<String>,
-    /// How long each answer took, shortest first.
+    /// Latencies of the responses, shortest first.
     took: Vec<Duration>,
 }
 

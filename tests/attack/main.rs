@@ -1,8 +1,8 @@
-//! Floods of the whole server beside honest clients (`docs/promises.md`, 28): no sender without a credential, and no single
-//! account, denies the service to others.
+//! Floods of the whole server with honest clients (`docs/promises.md`, 28): a sender without a credential, or a single account, cannot
+//! deny the service to others.
 //!
-//! Each attack comes from an address of its own, honest clients from others. Their responses are measured twice on the same server,
-//! without load and then under the attack: nearly all must be correct, and not much slower.
+//! Each attack comes from its own address, honest clients come from other addresses. The tests measure the responses to honest clients
+//! twice on the same server, without load and then under the attack: nearly all must be correct, and not much slower.
 //! `ATTACHE_SOAK=1` makes the rounds long.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
@@ -34,12 +34,12 @@ fn requests() -> usize {
     if std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1") { 3000 } else { 100 }
 }
 
-/// Runs an attack on a server of its own and judges the responses to honest clients.
+/// Runs an attack on a new server and judges the responses to honest clients.
 async fn withstands<A: Future<Output = ()> + Send + 'static>(attack: impl FnOnce(SocketAddr, Machine) -> A) {
     withstands_with(Home::new(), attack).await;
 }
 
-/// The same with a server of this home; returns by how many bytes its memory grew.
+/// The same with a server of this home; returns the growth of its memory in bytes.
 async fn withstands_with<A: Future<Output = ()> + Send + 'static>(
     home: Home,
     attack: impl FnOnce(SocketAddr, Machine) -> A,

@@ -1,5 +1,5 @@
-//! Few accounts that take everything that accounts share, beside an honest one (`docs/decisions/0034-fair-shares.md`). The tests count turns,
-//! not seconds: the machine runs the attack too.
+//! A few accounts use all shared resources, and an honest account still gets its share (`docs/decisions/0034-fair-shares.md`). The tests
+//! count turns, not seconds: the same computer runs the attack.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -29,7 +29,8 @@ async fn greedy(world: &World, count: usize) -> Vec<(Person, Credential)> {
     greedy
 }
 
-/// A web server at each address of this machine that accepts connections and answers nothing; its port, and the number of its connections.
+/// A web server at all addresses of this computer that accepts connections and never responds; returns its port and the number of its
+/// connections.
 async fn silent_sites() -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap();
     let (port, seen) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
@@ -67,12 +68,12 @@ async fn silent_sites_of_few_accounts_delay_a_page_by_turns() {
         streams.push(world.add(key, json!({ "urls": urls })).await);
     }
     eventually("each account has had turns", async || (seen.load(Ordering::SeqCst) > 2 * GREEDY).then_some(())).await;
-    let before = seen.load(Ordering::SeqCst);
+    let count = seen.load(Ordering::SeqCst);
     let messages = world.add(&honest, json!({ "urls": [format!("http://{site}/text")] })).await.whole().await;
     assert!(messages.iter().any(|message| message["type"] == "success"), "{messages:?}");
-    // robots.txt and the page, each after at most one request of each other account, and those that begin while it is fetched. In one queue
-    // for all, both would be behind the 24 items in preparation.
-    let turns = seen.load(Ordering::SeqCst) - before;
+    // robots.txt and the page, each after at most one request of each other account, and the requests that start during the fetch. In one
+    // queue for all accounts, both would be behind the 24 items in preparation.
+    let turns = seen.load(Ordering::SeqCst) - count;
     assert!(turns <= 8 * GREEDY, "{turns} requests of others were sent before the page");
 }
 
@@ -110,11 +111,11 @@ async fn slow_endpoints_of_few_accounts_delay_a_notification_by_turns() {
         }
     }
     receiver.wait("slow", 4).await;
-    let before = receiver.at("slow").len();
+    let count = receiver.at("slow").len();
     world.post(&test, &honest.cookie, &json!({})).await.expect(200);
     receiver.wait("hers", 1).await;
-    let turns = receiver.at("slow").len() - before;
-    // If a turn ended with the last notification, four endpoints would keep the places for all of theirs.
+    let turns = receiver.at("slow").len() - count;
+    // If a turn ended with the last notification, four endpoints would keep the places for all their notifications.
     assert!(turns <= 4 * GREEDY, "{turns} requests to others were sent before");
 }
 

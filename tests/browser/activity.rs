@@ -25,7 +25,7 @@ async fn recorded(world: &World, machine: &Machine, event: &Value) {
     world.included(machine, &id(event)).await;
 }
 
-/// What each step of the proof says: its state, and its words.
+/// State and text of each step of the proof.
 async fn steps(browser: &Browser) -> Value {
     browser
         .evaluate(
@@ -98,7 +98,7 @@ pages! {
         browser.follow("Clear all filters").await;
         browser.sees("5 × memory.stored").await;
 
-        // Agent, and text, which `/` leads to.
+        // The filters agent and text; `/` moves the focus to the text.
         browser.select("Agent", "codex").await;
         browser.press("Filter").await;
         browser.sees("Agent: codex").await;
@@ -119,7 +119,7 @@ pages! {
         browser.follow("1 new event").await;
         browser.sees("llm.failed").await;
 
-        // The keyboard alone opens an event.
+        // The keyboard can open an event.
         browser.type_keys("j").await;
         browser.type_keys("\n").await;
         browser.sees("Everything was computed in this browser").await;
@@ -162,7 +162,7 @@ pages! {
         browser.sees("m2").await;
         browser.sees("Everything was computed in this browser and holds").await;
 
-        // A change of consent says from what to what.
+        // A change of consent shows the previous and the new level.
         let body = json!({ "level": "full", "machine_uuid": machine.uuid, "lane": "llm" });
         world.post("/api/v1/consent", &person.cookie, &body).await.expect(200);
         browser.visit("/account/activity?type=consent.changed").await;

@@ -1,4 +1,4 @@
-//! A browser in the hands of a person.
+//! A browser that is controlled as a person would.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -25,16 +25,16 @@ const TABS_MAX: usize = 60;
 
 /// The text that is shown.
 const TEXT: &str = r"return document.body.innerText.replaceAll(/[\u00a0\t]/g, ' ')";
-/// Calls back after the page has done what it had scheduled, such as sending a form.
+/// Calls back after the page has run its scheduled work, such as sending a form.
 const TURNS: &str = "const done = arguments[arguments.length - 1]; setTimeout(() => setTimeout(done))";
-/// The names and elements of everything visible that a selector finds.
+/// The names and elements of all visible matches of a selector.
 const NAMED: &str = "
     return [...document.querySelectorAll(arguments[0])]
         .filter((element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true }))
         .filter((element) => element.getClientRects().length > 0)
         .map((element) => [element.computedName ?? '', element]);";
 
-/// Runs each test on a desktop and on a phone, each with a server of its own: `World::on_sqlite()`, or the expression after `in`.
+/// Runs each test on a desktop and on a phone, each with a new server: `World::on_sqlite()`, or the expression after `in`.
 macro_rules! pages {
     (in $world_of:path; $($(#[$meta:meta])* async fn $name:ident($world:ident: World, $browser:ident: Browser) $body:block)*) => {$(
         mod $name {
@@ -129,7 +129,7 @@ impl Browser {
         let driver = Driver::start().await?;
         let client = driver.open().await;
         let browser = Self { client, judge, screen, url: world.url.clone(), scripts: AtomicBool::new(true), driver };
-        // The browser may have been that of another test.
+        // Another test may have used the browser.
         browser.forget_cookies().await;
         browser.devtools("Network.clearBrowserCache", json!({})).await;
         let storage = json!({ "origin": browser.url, "storageTypes": "all" });
@@ -221,7 +221,7 @@ impl Browser {
         self.find(Role::Field, name).await.select_by_label(option).await.unwrap();
     }
 
-    /// Waits until the focus is on what has this name, and types there.
+    /// Waits until the element with this name has the focus, and types.
     pub async fn type_into(&self, name: &str, keys: &str) {
         let deadline = Instant::now() + TIME_LIMIT;
         loop {
@@ -242,10 +242,10 @@ impl Browser {
         self.settle().await;
     }
 
-    /// Waits until the page has begun what an action asked for. From the beginning of a navigation on, each command waits for its end.
+    /// Waits until the page has started the effect of an action. During a navigation, each command waits for its end.
     async fn settle(&self) {
         if self.scripts.load(Ordering::Relaxed) {
-            // Fails when the page goes away first, which is as good.
+            // Fails if the page is left first, which is no error.
             let _ = self.client.execute_async(TURNS, vec![]).await;
         } else {
             // A page without scripts has no timers.
@@ -292,14 +292,14 @@ impl Browser {
 
     /// The text of the page, with every space a plain one.
     pub async fn text(&self) -> String {
-        // There is no body for a moment when another page is coming.
+        // The body is briefly missing during a navigation.
         match self.client.execute(TEXT, vec![]).await {
             Ok(Value::String(text)) => text,
             _ => String::new(),
         }
     }
 
-    /// The one visible thing with this role, and with this name or a name that begins with it.
+    /// The visible element with this role, and with this name or a name that starts with it.
     ///
     /// # Panics
     /// When there is none, or several, for too long.
@@ -321,13 +321,13 @@ impl Browser {
         }
     }
 
-    /// The names of everything visible that has this role, in the order of the page.
+    /// The names of all visible elements with this role, in the order of the page.
     pub async fn names(&self, role: Role) -> Vec<String> {
         self.named(role).await.into_iter().map(|(name, _)| name).collect()
     }
 
     async fn named(&self, role: Role) -> Vec<(String, Element)> {
-        // There is nothing for a moment when another page is coming.
+        // The elements are briefly missing during a navigation.
         let Ok(named) = self.client.execute(NAMED, vec![json!(role.selector())]).await else { return Vec::new() };
         // An element is an object with its number under a name of the standard.
         let named: Vec<(String, HashMap<String, String>)> = serde_json::from_value(named).unwrap();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::browser::{Browser, Role, pages};
 use blackbox::world::World;
 
-/// What an agent shows to the person in front of it.
+/// The link and code that an agent shows.
 struct Shown {
     claim_token: String,
     link: String,
@@ -52,47 +52,47 @@ async fn type_code(browser: &Browser, code: &str) {
 
 pages! {
     async fn an_agent_is_confirmed_by_its_link_and_code(world: World, browser: Browser) {
-        let shown = agent(world).await;
+        let claim = agent(world).await;
         browser.signed_in(&world.person("jo@example.com").await).await;
-        browser.visit(&shown.link).await;
+        browser.visit(&claim.link).await;
         browser.sees("Is this your agent?").await;
         browser.look("open").await;
 
-        type_code(browser, &shown.wrong()).await;
+        type_code(browser, &claim.wrong()).await;
         browser.sees("That is not the code").await;
         browser.sees("4 tries are left").await;
         browser.look("wrong").await;
-        world.token_by_claim(&shown.claim_token).await.refused(400, "authorization_pending");
+        world.token_by_claim(&claim.claim_token).await.refused(400, "authorization_pending");
 
-        type_code(browser, &shown.code).await;
+        type_code(browser, &claim.code).await;
         browser.sees("The agent is yours").await;
         browser.look("confirmed").await;
         world.advance(Duration::from_secs(5));
-        world.token_by_claim(&shown.claim_token).await.expect(200);
+        world.token_by_claim(&claim.claim_token).await.expect(200);
     }
 
     async fn the_code_needs_no_mouse(world: World, browser: Browser) {
-        let shown = agent(world).await;
+        let claim = agent(world).await;
         browser.signed_in(&world.person("jo@example.com").await).await;
-        browser.visit(&shown.link).await;
+        browser.visit(&claim.link).await;
         browser.sees("Is this your agent?").await;
         // The first box has the focus, every digit moves on, and the last is sent with Enter.
-        browser.type_into("Digit 1 of 6", &format!("{}\n", shown.code)).await;
+        browser.type_into("Digit 1 of 6", &format!("{}\n", claim.code)).await;
         browser.sees("The agent is yours").await;
     }
 
     async fn five_wrong_codes_burn_a_link(world: World, browser: Browser) {
-        let shown = agent(world).await;
+        let claim = agent(world).await;
         browser.signed_in(&world.person("jo@example.com").await).await;
-        browser.visit(&shown.link).await;
+        browser.visit(&claim.link).await;
         for left in ["4 tries are", "3 tries are", "2 tries are", "1 try is"] {
-            type_code(browser, &shown.wrong()).await;
+            type_code(browser, &claim.wrong()).await;
             browser.sees(&format!("{left} left")).await;
         }
-        type_code(browser, &shown.wrong()).await;
+        type_code(browser, &claim.wrong()).await;
         browser.sees("Too many wrong codes").await;
         browser.look("burnt").await;
-        browser.visit(&shown.link).await;
+        browser.visit(&claim.link).await;
         browser.sees("Too many wrong codes").await;
     }
 
@@ -120,26 +120,26 @@ pages! {
     }
 
     async fn an_expired_code_confirms_no_claim(world: World, browser: Browser) {
-        let shown = agent(world).await;
+        let claim = agent(world).await;
         browser.signed_in(&world.person("jo@example.com").await).await;
-        browser.visit(&shown.link).await;
+        browser.visit(&claim.link).await;
         world.advance(Duration::from_mins(30));
-        type_code(browser, &shown.code).await;
+        type_code(browser, &claim.code).await;
         browser.sees("This link has expired").await;
-        world.token_by_claim(&shown.claim_token).await.refused(400, "expired_token");
+        world.token_by_claim(&claim.claim_token).await.refused(400, "expired_token");
     }
 
     async fn an_agent_is_confirmed_without_scripts(world: World, browser: Browser) {
-        let shown = agent_of(world, "jo@example.com").await;
+        let claim = agent_of(world, "jo@example.com").await;
         browser.signed_in(&world.person("jo@example.com").await).await;
         browser.without_scripts().await;
-        browser.visit(&shown.link).await;
+        browser.visit(&claim.link).await;
         browser.look("open").await;
-        browser.fill("Code that the agent shows", &shown.wrong()).await;
+        browser.fill("Code that the agent shows", &claim.wrong()).await;
         browser.press("Confirm").await;
         browser.sees("That is not the code").await;
         browser.look("wrong").await;
-        browser.fill("Code that the agent shows", &shown.code).await;
+        browser.fill("Code that the agent shows", &claim.code).await;
         browser.press("Confirm").await;
         browser.sees("The agent is yours").await;
     }

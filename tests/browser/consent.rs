@@ -41,7 +41,7 @@ pages! {
         assert_eq!((levels.as_array().unwrap().len(), &levels[0]["level"]), (1, &json!("metadata-only")));
         assert_eq!(level(world, &machine, "").await, "metadata-only");
 
-        // Several changes in different rows are one save: none of them is lost.
+        // One save stores several changes in different rows.
         browser.select("All computers, all lanes", "Nothing").await;
         browser.press(&row).await;
         browser.select(&format!("{row}, memory"), "Everything").await;
@@ -165,7 +165,7 @@ pages! {
         browser.press("Save").await;
         browser.sees("Saved: 1 level changed").await;
         assert_eq!(level(world, &machine, "?lane=llm").await, "full");
-        // The page of one computer, with the keyboard alone.
+        // The page of one computer, with only the keyboard.
         browser.visit(&format!("/account/consent/{}", machine.uuid)).await;
         browser.sees(&format!("Consent of {}", name_of(&machine))).await;
         browser.look("one").await;
@@ -174,7 +174,7 @@ pages! {
         browser.tab_to("Save").await;
         browser.type_keys("\n").await;
         browser.sees("Saved: 1 level changed").await;
-        // "Nothing" and "No content" begin alike: the first of them is picked by the keys.
+        // "Nothing" and "No content" start with the same letters: the keys select the first one.
         assert_eq!(level(world, &machine, "?lane=llm").await, "off");
     }
 

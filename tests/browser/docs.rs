@@ -32,7 +32,7 @@ pages! {
         browser.press("Copy the request in TypeScript").await;
         browser.sees("Copied").await;
         browser.look("found").await;
-        // The choice stays, and a link opens what it names.
+        // The choice of language stays, and a link opens its operation.
         browser.visit("/docs#submitEvent").await;
         browser.sees("hash_chain.prev").await;
         browser.sees("await fetch(").await;

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::shared::Shared;
 
-/// How often a chromedriver is started that ends at once.
+/// Maximum number of starts of a chromedriver that exits immediately.
 const STARTS_MAX: usize = 5;
 
 /// Arguments of the browser besides those for its profile and its connection.
@@ -26,7 +26,7 @@ const ARGUMENTS: [&str; 14] = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
     // The accessible names of elements, for scripts: one command instead of one for each element.
     "--enable-blink-features=ComputedAccessibilityInfo",
-    // Work beside the page: a process kept ready for the next site, downloads, models, extensions.
+    // Work that the page does not need: a spare process for the next site, downloads, models, extensions.
     "--disable-features=SpareRendererForSitePerProcess,Translate,OptimizationHints,OptimizationGuideModelDownloading,MediaRouter",
     "--disable-extensions",
     "--disable-component-extensions-with-background-pages",
@@ -36,8 +36,8 @@ const ARGUMENTS: [&str; 14] = [
     "--disable-sync",
 ];
 
-/// A chromedriver for one test, killed when dropped. It uses a browser that tests share, or starts one that is connected to it by a pipe
-/// and ends with it, for any end of it: a test that is killed leaves nothing behind.
+/// A chromedriver for one test, killed when dropped. It uses a shared browser, or starts a browser that is connected by a pipe and ends
+/// with it, so that a killed test leaves no process.
 pub struct Driver {
     process: Child,
     port: u16,
@@ -49,7 +49,7 @@ pub struct Driver {
 impl Driver {
     /// `None` without chromedriver, which is reported on standard error; with `ATTACHE_TEST_REQUIRE_ALL=1` that fails.
     pub async fn start() -> Option<Self> {
-        // It binds any free port of IPv4 and the same of IPv6, and exits if that one is in use.
+        // chromedriver binds any free port of IPv4 and the same port of IPv6, and exits if the latter is in use.
         for _ in 0..STARTS_MAX {
             match Self::begin()? {
                 Ok(mut driver) => {
@@ -62,7 +62,7 @@ impl Driver {
         panic!("chromedriver ended {STARTS_MAX} times before it was ready")
     }
 
-    /// `None` when there is no chromedriver, and how it ended when it did before it was ready.
+    /// Starts chromedriver: `None` if it is absent; the exit status if it ended before it was ready.
     fn begin() -> Option<Result<Self, ExitStatus>> {
         let folder = tempfile::tempdir().unwrap();
         let started = Command::new("chromedriver")

@@ -19,7 +19,7 @@ pages! { in with_feeds;
         browser.sees("Create your feed").await;
         browser.look("none").await;
 
-        // A feed of nothing is refused.
+        // A feed without kinds is refused.
         for kind in ["an event is held", "an agent is revoked", "a computer is detached", "a consent level changed"] {
             browser.choose(kind).await;
         }

@@ -1,4 +1,4 @@
-//! What every visitor meets: the home page, errors in the frame of a page, the keys, the words for times, and the weight of pages.
+//! Parts of all pages: the home page, error pages, keyboard shortcuts, relative times, and the size of pages.
 
 use chrono::TimeDelta;
 use domain::Timestamp;
@@ -20,7 +20,7 @@ fn spans() -> Vec<i64> {
     spans.iter().flat_map(|span| [*span, -span]).collect()
 }
 
-/// Bytes of the page with everything that it loads.
+/// Size in bytes of the page with all its resources.
 const WEIGHT: &str = "
     const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
     return all.reduce((sum, entry) => sum + entry.encodedBodySize, 0);";
@@ -34,7 +34,7 @@ pages! {
         browser.sees("A code decides who may act").await;
         browser.sees("/auth.md and register with it").await;
         browser.look("home").await;
-        // The keyboard alone: the first stop skips the header, and the copy says that it is done.
+        // With only the keyboard: the first stop skips the header, and the copy button reports the copy.
         browser.type_keys("\u{e004}").await;
         browser.type_into("To the content", "\n").await;
         browser.tab_to("Sign in").await;
@@ -74,7 +74,7 @@ pages! {
             browser.visit(icon).await;
             assert!(browser.evaluate("return document.images[0].naturalWidth").await.as_u64().unwrap() >= 16, "{icon}");
         }
-        // Programs get what they always got.
+        // Programs get JSON.
         world.get("/nope", &Credential::None).await.refused(404, "not_found");
     }
 

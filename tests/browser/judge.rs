@@ -22,7 +22,7 @@ pub struct Judge {
     pictures: Option<PathBuf>,
 }
 
-/// Elements that are wider than the screen. A phone zooms out until everything fits, so the page alone does not show them.
+/// Elements that are wider than the screen. A phone zooms out until everything fits, so the width of the page does not show them.
 const TOO_WIDE: &str = "
     const width = window.screen.width;
     if (window.innerWidth <= width && document.documentElement.scrollWidth <= width) return [];
@@ -31,7 +31,7 @@ const TOO_WIDE: &str = "
         .map((element) => element.outerHTML.slice(0, 160));
     return [`${window.innerWidth} pixels`, ...wide];";
 
-/// What has to be scrolled sideways inside the page, commands to copy excepted.
+/// Elements with horizontal scrolling inside the page, except commands to copy.
 const CUT_OFF: &str = "
     return [...document.querySelectorAll('body *:not(pre, input)')]
         .filter((element) => ['auto', 'scroll', 'hidden'].includes(getComputedStyle(element).overflowX))
@@ -45,7 +45,7 @@ const TOO_SMALL: &str = "
         .filter((element) => element.checkVisibility() && element.getBoundingClientRect().height < 43.5)
         .map((element) => `${element.getBoundingClientRect().height} px: ${element.outerHTML.slice(0, 160)}`);";
 
-/// Everything that axe-core complains about, from minor to critical.
+/// All violations that axe-core finds, from minor to critical.
 const AXE: &str = "
     const done = arguments[arguments.length - 1];
     axe.run(document, { resultTypes: ['violations'] }).then(
@@ -108,7 +108,7 @@ impl Judge {
             .collect()
     }
 
-    /// A picture of the whole page, beyond what fits on the screen.
+    /// Stores a picture of the whole page, beyond the screen.
     async fn keep_picture(&self, browser: &Browser, name: &str) {
         let Some(folder) = &self.pictures else { return };
         let whole = json!({ "format": "png", "captureBeyondViewport": true, "optimizeForSpeed": true });

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::browser::{Browser, Role, Screen, pages};
 use blackbox::world::World;
 
-/// One of each fault, in a document of its own.
+/// One of each fault, in a separate document.
 const FAULTS: [(&str, &str); 6] = [
     ("axe-core, light: critical image-alt", "<img src='data:,'>"),
     ("axe-core, dark: serious color-contrast", "<p style='color: #777; background: #888'>Unreadable</p>"),
@@ -28,7 +28,7 @@ pages! {
     async fn every_kind_of_fault_is_found(_world: World, browser: Browser) {
         browser.visit(&document("<p>Faultless</p>")).await;
         assert_eq!(browser.faults("faultless").await, [""; 0]);
-        // One fault of those that are checked on one kind of screen only.
+        // A fault that is only checked on this kind of screen.
         let own = match browser.screen {
             Screen::Desktop => ("cut off", "<div style='overflow-x: auto'><p style='width: 2000px'>Wide</p></div>"),
             Screen::Phone => ("wider than 320 pixels", "<p style='width: 350px'>Wide</p>"),

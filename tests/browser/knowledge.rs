@@ -16,7 +16,7 @@ const FERRY: &str = "<!doctype html><html lang=en><title>Harbour timetable</titl
     <p>Tickets are sold on board. Children and dogs travel free of charge; bicycles pay half. Whoever misses the last boat may ring the \
     bell at the lighthouse, and the keeper will find a bed.</p></main></html>";
 
-/// A server that may fetch from a web server beside it.
+/// A server that may fetch from a web server on this computer.
 async fn closed_network() -> World {
     World::with(|settings| {
         let knowledge = &mut settings.knowledge;
@@ -24,14 +24,14 @@ async fn closed_network() -> World {
         knowledge.fetch.allow_private = ["127.0.0.1/32", "::1/128"].map(|network| network.parse().unwrap()).to_vec();
         knowledge.fetch.ports = (1..=u16::MAX).collect();
         knowledge.fetch.host_interval = Duration::ZERO;
-        // What waits for the test to look is not too slow.
+        // Pages that wait for the test must not exceed the timeout.
         knowledge.fetch.stall_timeout = Duration::from_mins(2);
         knowledge.fetch.total_timeout = Duration::from_mins(2);
     })
     .await
 }
 
-/// Adds notes over the API and waits for all of them; returns the batch and the memory of the last.
+/// Adds notes over the API and waits for all outcomes; returns the batch and the memory of the last note.
 async fn remembered(world: &World, person: &Person, notes: &[&str]) -> (String, String) {
     let key = world.post("/api/v1/keys", &person.cookie, &json!({ "name": "all" })).await.expect(201);
     let key = Credential::Bearer(key["key"].as_str().unwrap().to_owned());
@@ -86,7 +86,7 @@ pages! {
         browser.find(Role::Link, "Gated").await;
         assert_eq!(browser.evaluate("return window.stays").await, true);
         assert_eq!(browser.evaluate("return document.querySelector('[data-status]').textContent").await, "Done: 4 added, 1 not added.");
-        // A page that is missing is not tried again, and failures come first.
+        // A missing page is not offered again, and failures are listed first.
         assert!(!browser.names(Role::Button).await.iter().any(|name| name.starts_with("Try again")), "404 does not pass");
         browser.visit(&browser.path().await).await;
         let first = "return document.querySelector('.items .badge').textContent";
@@ -110,7 +110,7 @@ pages! {
         assert_eq!(browser.path().await, "/knowledge/search?q=when+do+the+ferries+sail&space=");
         assert!(marked(browser).await.contains(&"ferry".to_owned()), "{:?}", marked(browser).await);
         assert!(!browser.text().await.contains("Newest"));
-        // What has nothing to do with the question is left out.
+        // Unrelated memories are not in the results.
         assert!(!browser.names(Role::Link).await.contains(&"Keys".to_owned()));
         browser.look("found").await;
         browser.follow("Clear the search").await;
@@ -299,7 +299,7 @@ pages! {
         browser.sees("Done: 3 not added").await;
         assert_eq!(browser.path().await, path);
         browser.look("cancelled").await;
-        // Only those that may work now.
+        // Only the items that failed temporarily.
         browser.press("Try again what may work now").await;
         browser.sees("0 of 2 done").await;
         assert_ne!(browser.path().await, path);

@@ -1,8 +1,8 @@
 //! The pages in a real browser: headless Chromium with the screen of a desktop and of a phone.
 //!
-//! A test finds elements by their accessible name and role. Each page that it opens is checked: no message on the console, nothing wider
-//! than the screen, no violation that axe-core finds in light or dark. Pictures of the pages are stored in `$ATTACHE_SCREENSHOTS`, if it
-//! names a folder.
+//! A test finds elements by their accessible name and role. Each opened page is checked: no message on the console, no element wider than
+//! the screen, no violation that axe-core finds in light or dark. Pictures of the pages are stored in `$ATTACHE_SCREENSHOTS`, if it names a
+//! folder.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 

@@ -13,7 +13,7 @@ pages! {
             browser.sees(words).await;
         }
         browser.look("idle").await;
-        // Without a visit: the page asks again.
+        // Without a reload: the page requests its data again.
         let machine = world.machine().await;
         world.event(&machine, &json!([1])).await.held("malformed_envelope");
         browser.sees("malformed_envelope").await;

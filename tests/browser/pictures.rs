@@ -90,7 +90,7 @@ async fn take() {
     seeded.work().await;
     for name in PICTURES {
         browser.visit(&seeded.address(name)).await;
-        // Scripts compute a proof, and count what is new.
+        // Scripts compute a proof, and count new events.
         tokio::time::sleep(SETTLED).await;
         for (theme, file) in ["light", "dark"].into_iter().zip(files_of(name)) {
             let features = json!([

@@ -1,8 +1,8 @@
 //! A browser that the tests of a run share, one after the other.
 //!
 //! A place for a browser is a subfolder of `ATTACHE_TEST_BROWSERS`. A test locks a place, starts a browser there if none answers, and
-//! leaves it running for the next test. Each test has its own chromedriver and its own page, and begins without cookies and cache; what
-//! pages store is apart because each server has its own port.
+//! leaves it running for the next test. Each test has its own chromedriver and its own page, and starts without cookies and cache; the
+//! storage of pages is separate because each server has its own port.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Shared {
         let path = env::var_os("PATH")?;
         let mut programs = env::split_paths(&path).flat_map(|folder| PROGRAMS.map(|name| folder.join(name)));
         let program = programs.find(|program| program.is_file())?;
-        // The runner limits how many tests of pages run at a time.
+        // The runner limits the number of concurrent tests of pages.
         let (folder, lock) = (0..).find_map(|place: u32| {
             let folder = all.join(place.to_string());
             fs::create_dir_all(&folder).unwrap();

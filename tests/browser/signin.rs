@@ -1,4 +1,4 @@
-//! `/signin`: a person shows who they are, and leaves again.
+//! `/signin`: a person signs in, and signs out.
 
 use std::time::Duration;
 
@@ -136,7 +136,7 @@ pages! {
     }
 }
 
-/// With a provider, whose pages are not ours to judge.
+/// With an OpenID provider; the pages of the provider are not judged.
 async fn law_of_providers(screen: Screen) {
     let accounts = [Account::verified("sub-jo", JO), Account::unverified("sub-mo", "mo@example.com")];
     let callback = "http://127.0.0.1/signin/oidc/work/callback";

@@ -15,8 +15,8 @@ pub async fn adas(home: &Home, server: &Server) -> Machine {
     ada.device_approve(&code).await.unwrap();
     flow::keep_profile(home, &server.url, Some(&machine), None);
     home.run(&["agent", "register"]).said();
-    let done = home.run(&["agent", "claim", "--no-wait", "--json"]);
-    let claim = serde_json::from_str::<Value>(&done.stdout).unwrap()["claim"].clone();
+    let output = home.run(&["agent", "claim", "--no-wait", "--json"]);
+    let claim = serde_json::from_str::<Value>(&output.stdout).unwrap()["claim"].clone();
     let person = flow::session(home, "ada@example.com");
     flow::complete(server, &person, &attempt_of(&claim), &flow::text(&claim, "user_code")).await.expect(200);
     home.run(&["agent", "claim"]).said();
@@ -32,9 +32,9 @@ async fn the_account_is_shown_at_a_glance_and_whole_as_json() {
     let home = Home::new();
     let server = home.serve().await;
     let machine = adas(&home, &server).await;
-    let done = home.run(&["account"]);
+    let output = home.run(&["account"]);
     for shown in ["ada@example.com", &machine.uuid, "FREE", "computers  1", "agents     1", "balance $0.00"] {
-        assert!(done.said().contains(shown), "{shown}: {done:?}");
+        assert!(output.said().contains(shown), "{shown}: {output:?}");
     }
     let account = home.run(&["account", "--json"]).json();
     assert_eq!(account["version"], 1);

@@ -65,14 +65,14 @@ async fn held_events_are_listed_apart_with_their_reason() {
     let machine = adas(&home, &server).await;
     let unknown = Chain::new(&machine).next_with(|event| event["event_type"] = "memory.dreamt".into());
     flow::event(&server, &machine, &unknown).await.warning();
-    let done = home.run(&["activity"]);
+    let output = home.run(&["activity"]);
     let id = flow::text(&unknown, "event_id");
     let end = format!("…{}", &id[id.len() - 8..]);
-    let held = done.said().lines().find(|line| line.ends_with(&end)).unwrap_or_else(|| panic!("{done:?}"));
+    let held = output.said().lines().find(|line| line.ends_with(&end)).unwrap_or_else(|| panic!("{output:?}"));
     assert!(held.contains("unknown_event_type") && held.contains("memory.dreamt"), "{held}");
     assert!(
-        done.said().starts_with("no events recorded by this computer yet") && done.said().contains("\n\nheld: "),
-        "{done:?}"
+        output.said().starts_with("no events recorded by this computer yet") && output.said().contains("\n\nheld: "),
+        "{output:?}"
     );
     assert!(home.run(&["activity", "--wide"]).said().contains(&id));
     assert_eq!(home.run(&["activity", "--json"]).json()["unclassified"][0]["event_id"], id);

@@ -33,27 +33,27 @@ async fn files_pages_and_standard_input_are_added_and_found() {
     write(&home, "roses.md", "\n# Roses\n\nPrune roses in March, when the forsythia is in bloom.\n");
     write(&home, "tomatoes.txt", "They want warm soil, a stake, and water at the root.");
     let bees = format!("http://{address}/bees");
-    let done = home.run(&["add", "roses.md", &bees, "tomatoes.txt"]);
-    let lines: Vec<&str> = done.said().lines().collect();
-    assert_eq!((lines.len(), *lines.last().unwrap()), (5, "3 added"), "{done:?}");
-    assert!(lines[0].starts_with("batch ") && lines.contains(&&*format!("added    {bees}")), "{done:?}");
+    let output = home.run(&["add", "roses.md", &bees, "tomatoes.txt"]);
+    let lines: Vec<&str> = output.said().lines().collect();
+    assert_eq!((lines.len(), *lines.last().unwrap()), (5, "3 added"), "{output:?}");
+    assert!(lines[0].starts_with("batch ") && lines.contains(&&*format!("added    {bees}")), "{output:?}");
     assert_eq!(search(&home, "when do I cut back my roses")["title"], "Roses");
     assert_eq!(search(&home, "warm soil and a stake")["title"], "tomatoes.txt");
     assert_eq!(search(&home, "dance of the honeybee")["url"], bees);
 
     let text = b"Bread wants a night in the cold.";
-    let done = home.run_with_input(&["add", "-", "--title", "Bread", "--json"], text);
-    let told = done.json();
-    assert_eq!((told["batches"].as_array().unwrap().len(), told["added"].as_array().unwrap().len()), (1, 1));
-    assert_eq!((&told["skipped"], &told["failed"]), (&json!([]), &json!([])));
-    let found = search(&home, "bread");
+    let output = home.run_with_input(&["add", "-", "--title", "Bread", "--json"], text);
+    let value = output.json();
+    assert_eq!((value["batches"].as_array().unwrap().len(), value["added"].as_array().unwrap().len()), (1, 1));
+    assert_eq!((&value["skipped"], &value["failed"]), (&json!([]), &json!([])));
+    let results = search(&home, "bread");
     assert_eq!(
-        (&found["title"], &found["id"], &found["url"]),
-        (&json!("Bread"), &told["added"][0]["id"], &told["added"][0]["url"])
+        (&results["title"], &results["id"], &results["url"]),
+        (&json!("Bread"), &value["added"][0]["id"], &value["added"][0]["url"])
     );
-    // The same once more is nothing new.
+    // The same input again adds no memory.
     let again = home.run_with_input(&["add", "-", "--json"], text).json();
-    assert_eq!(again["added"], told["added"]);
+    assert_eq!(again["added"], value["added"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,8 +62,8 @@ async fn spaces_are_created_listed_and_named_by_name_or_id() {
     let _server = flow::library(&home).await;
     let made = home.run(&["space", "create", "Garden", "--json"]).json();
     assert_eq!((&made["name"], &made["isPublic"]), (&json!("Garden"), &json!(false)));
-    let shown = home.run(&["space", "create", "Open garden", "--public"]);
-    assert!(shown.said().starts_with("space Open garden is created: "), "{shown:?}");
+    let output = home.run(&["space", "create", "Open garden", "--public"]);
+    assert!(output.said().starts_with("space Open garden is created: "), "{output:?}");
     home.run(&["space", "create", "Garden"]).said();
     let table = home.run(&["space", "list"]);
     assert!(table.said().contains("Open garden") && table.said().contains("owner"), "{table:?}");
@@ -88,8 +88,8 @@ async fn failed_items_are_listed_and_the_others_are_added() {
     let _server = flow::library(&home).await;
     let list = format!("# pages\nhttp://{address}/text\n\nhttp://{address}/nowhere\nhttp://10.0.0.1/\nnonsense\n");
     write(&home, "list", list);
-    let done = home.run(&["add", "--list", "list"]);
-    done.refused(1, &["3 items could not be added"]);
+    let output = home.run(&["add", "--list", "list"]);
+    output.refused(1, &["3 items could not be added"]);
     for line in [
         &*format!("added    http://{address}/text"),
         &*format!("failed   http://{address}/nowhere: http_404: "),
@@ -97,12 +97,12 @@ async fn failed_items_are_listed_and_the_others_are_added() {
         "failed   nonsense: invalid_url: ",
         "1 added, 3 failed",
     ] {
-        assert!(done.stdout.contains(line), "{line}: {done:?}");
+        assert!(output.stdout.contains(line), "{line}: {output:?}");
     }
-    let done = home.run(&["add", "--list", "list", "--json"]);
-    done.refused(1, &["3 items could not be added"]);
-    let told: Value = serde_json::from_str(&done.stdout).unwrap();
-    let mut failed: Vec<_> = told["failed"]
+    let output = home.run(&["add", "--list", "list", "--json"]);
+    output.refused(1, &["3 items could not be added"]);
+    let value: Value = serde_json::from_str(&output.stdout).unwrap();
+    let mut failed: Vec<_> = value["failed"]
         .as_array()
         .unwrap()
         .iter()
@@ -118,12 +118,15 @@ async fn more_items_than_a_batch_holds_are_sent_as_several_batches() {
     let _server = flow::library(&home).await;
     let list: Vec<String> = (0..601).map(|nth| format!("http://10.0.0.1/{nth}")).collect();
     write(&home, "list", list.join("\n"));
-    let done = home.run(&["add", "--list", "list", "--json"]);
-    done.refused(1, &["601 items could not be added"]);
-    let told: Value = serde_json::from_str(&done.stdout).unwrap();
-    assert_eq!((told["batches"].as_array().unwrap().len(), told["failed"].as_array().unwrap().len()), (2, 601));
-    let done = home.run(&["add", "--list", "list"]);
-    assert!(done.stdout.contains("batch 1 of 2  batch ") && done.stdout.contains("batch 2 of 2  batch "), "{done:?}");
+    let output = home.run(&["add", "--list", "list", "--json"]);
+    output.refused(1, &["601 items could not be added"]);
+    let value: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!((value["batches"].as_array().unwrap().len(), value["failed"].as_array().unwrap().len()), (2, 601));
+    let output = home.run(&["add", "--list", "list"]);
+    assert!(
+        output.stdout.contains("batch 1 of 2  batch ") && output.stdout.contains("batch 2 of 2  batch "),
+        "{output:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,10 +142,10 @@ async fn filtered_items_are_reported_and_are_no_failure() {
     client.try_send(put.json(&settings)).await.unwrap().expect(200);
     write(&home, "a.md", "A sponsored note.");
     write(&home, "b.md", "An honest note.");
-    let done = home.run(&["add", "a.md", "b.md"]);
-    assert!(done.said().ends_with("1 added, 1 skipped") && done.stdout.contains("skipped  item 0: "), "{done:?}");
-    let told = home.run(&["add", "a.md", "--json"]).json();
-    assert_eq!((told["skipped"][0]["index"].as_u64(), &told["added"]), (Some(0), &json!([])));
+    let output = home.run(&["add", "a.md", "b.md"]);
+    assert!(output.said().ends_with("1 added, 1 skipped") && output.stdout.contains("skipped  item 0: "), "{output:?}");
+    let value = home.run(&["add", "a.md", "--json"]).json();
+    assert_eq!((value["skipped"][0]["index"].as_u64(), &value["added"]), (Some(0), &json!([])));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,7 +158,7 @@ async fn all_unreadable_files_are_reported_before_anything_is_added() {
     write(&home, "zero.md", "a\0b");
     write(&home, "huge.md", "x".repeat(1024 * 1024 + 1));
     std::fs::create_dir(home.dir.path().join("folder")).unwrap();
-    let done = home.run(&[
+    let output = home.run(&[
         "add",
         "good.md",
         "empty.md",
@@ -175,7 +178,7 @@ async fn all_unreadable_files_are_reported_before_anything_is_added() {
         "example.com: No such file or directory (os error 2); URLs begin with https://",
         "nowhere: No such file",
     ];
-    done.refused(1, &reasons);
+    output.refused(1, &reasons);
     home.run(&["add", "good.md", "folder"]).refused(2, &["separate commands"]);
     home.run(&["add", "good.md", "https://example.com/", "good.md", "--title", "x"])
         .refused(1, &["--title requires a single note"]);
@@ -208,8 +211,8 @@ async fn an_interrupted_add_continues_on_the_server_and_can_be_rejoined() {
     }
     assert!(adding.stdout.text().ends_with("1 added\n"), "{}", adding.stdout.text());
     site.open_gate();
-    let done = home.run(&["add", "--join", &batch]);
-    assert!(done.said().contains(&format!("added    {gated}")) && done.said().ends_with("2 added"), "{done:?}");
+    let output = home.run(&["add", "--join", &batch]);
+    assert!(output.said().contains(&format!("added    {gated}")) && output.said().ends_with("2 added"), "{output:?}");
     assert_eq!(home.run(&["add", "--join", &batch, "--json"]).json()["added"].as_array().unwrap().len(), 2);
 
     let silent = format!("http://{address}/silent");
@@ -218,9 +221,9 @@ async fn an_interrupted_add_continues_on_the_server_and_can_be_rejoined() {
     adding.signal("INT");
     assert_eq!(adding.exit().await.code(), Some(1));
     assert_eq!(home.run(&["add", "--cancel", &batch]).said(), format!("batch {batch} is cancelled"));
-    let done = home.run(&["add", "--join", &batch]);
-    done.refused(1, &["1 item could not be added"]);
-    assert!(done.stdout.contains(&format!("failed   {silent}: cancelled: ")), "{done:?}");
+    let output = home.run(&["add", "--join", &batch]);
+    output.refused(1, &["1 item could not be added"]);
+    assert!(output.stdout.contains(&format!("failed   {silent}: cancelled: ")), "{output:?}");
     for option in ["--join", "--cancel"] {
         home.run(&["add", option, &flow::uuid()]).refused(4, &["not_found"]);
         home.run(&["add", option, "nonsense"]).refused(2, &[option]);
@@ -253,8 +256,8 @@ async fn a_server_that_dies_under_it_is_waited_for() {
     });
     assert_eq!(adding.exit().await.code(), Some(0), "{}", adding.stderr.text());
     gate.abort();
-    let told: Value = serde_json::from_str(&adding.stdout.text()).unwrap();
-    assert_eq!((told["added"].as_array().unwrap().len(), &told["failed"]), (2, &json!([])));
+    let value: Value = serde_json::from_str(&adding.stdout.text()).unwrap();
+    assert_eq!((value["added"].as_array().unwrap().len(), &value["failed"]), (2, &json!([])));
 }
 
 #[tokio::test(flavor = "multi_thread")]

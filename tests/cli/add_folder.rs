@@ -42,7 +42,7 @@ async fn a_second_run_adds_only_what_changed() {
     write(&folder, "bees.md", "# Bees\n\nA honeybee tells its sisters the way with a dance.");
     let again = home.run(&["add", "notes"]);
     assert!(again.said().ends_with("1 added"), "{again:?}");
-    // Other spaces are another errand.
+    // Added files are recorded per set of spaces.
     let space = flow::text(&home.run(&["space", "create", "Garden", "--json"]).json(), "id");
     assert!(home.run(&["add", "notes", "--space", &space]).said().ends_with("3 added"));
     assert!(home.run(&["add", "notes", "--space", "Garden"]).said().starts_with("nothing to add"));
@@ -101,7 +101,7 @@ async fn an_export_is_imported_once_and_its_faults_are_named_by_line() {
     let mut lines = String::from_utf8(export.body.to_vec()).unwrap();
     assert_eq!(lines.lines().count(), 2, "{lines}");
 
-    // Another account, which has none of them.
+    // Another account, without these memories.
     let create = ["admin", "api-key", "create", "--email", "bob@example.com"];
     let bobs = home.run(&create).said().to_owned();
     flow::edit_profile(&home, |profile| drop(profile.insert("api_key".into(), bobs.into())));

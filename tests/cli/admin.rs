@@ -75,8 +75,8 @@ async fn a_session_works_at_once_on_the_living_server() {
     let home = Home::new();
     let server = home.serve().await;
     let activity = format!("{}/api/v1/activity", server.url);
-    let done = home.run(&["admin", "session", "create", "--email", "ada@example.com"]);
-    let cookie = done.said();
+    let output = home.run(&["admin", "session", "create", "--email", "ada@example.com"]);
+    let cookie = output.said();
     assert!(cookie.starts_with("attache.session_token=ses_") && cookie.lines().count() == 1, "{cookie}");
     Client::new().get(&activity, Credential::Cookie(cookie.to_owned())).await.expect(200);
 
@@ -97,8 +97,8 @@ async fn a_session_works_at_once_on_the_living_server() {
 fn over_https_the_cookie_is_a_secure_one() {
     let home = Home::new().set("http.base_url", "https://attache.example.com");
     home.run(&["migrate"]).said();
-    let done = home.run(&["admin", "session", "create", "--email", "ada@example.com"]);
-    assert!(done.said().starts_with("__Secure-attache.session_token=ses_"), "{done:?}");
+    let output = home.run(&["admin", "session", "create", "--email", "ada@example.com"]);
+    assert!(output.said().starts_with("__Secure-attache.session_token=ses_"), "{output:?}");
 }
 
 #[test]
@@ -251,8 +251,8 @@ fn an_account_is_closed_once_and_its_address_may_sign_up_again() {
     home.run(&["migrate"]).said();
     let made = home.run(&["admin", "account", "create", "--email", "ada@example.com", "--json"]).json();
     let account = flow::text(&made, "user_account_id");
-    let shown = home.run(&["admin", "account", "close", "--email", "ada@example.com", "--dry-run"]);
-    assert!(shown.said().contains("would be closed: 0 computers, 0 agents and 0 API keys"), "{shown:?}");
+    let output = home.run(&["admin", "account", "close", "--email", "ada@example.com", "--dry-run"]);
+    assert!(output.said().contains("would be closed: 0 computers, 0 agents and 0 API keys"), "{output:?}");
     let state = || home.run(&["admin", "account", "list", "--account", &account, "--json"]).json()[0]["state"].clone();
     assert_eq!(state(), "open", "nothing is closed yet");
     let closed = home.run(&["admin", "account", "close", "--email", "ada@example.com"]);

@@ -21,11 +21,11 @@ async fn claiming(home: &Home, arguments: &[&str]) -> (Process, Secret, Secret) 
 
 /// Link and code of a claim that is not polled.
 fn no_wait(home: &Home, arguments: &[&str]) -> (Secret, Secret) {
-    let done = home.run(&[&["agent", "claim", "--no-wait", "--json"], arguments].concat());
-    assert_eq!(done.code, Some(0), "{done:?}");
-    let shown: Value = serde_json::from_str(&done.stdout).unwrap();
-    let claim = &shown["claim"];
-    assert!(claim["until"].is_string() && shown["registration_id"].is_string(), "{shown}");
+    let output = home.run(&[&["agent", "claim", "--no-wait", "--json"], arguments].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let value: Value = serde_json::from_str(&output.stdout).unwrap();
+    let claim = &value["claim"];
+    assert!(claim["until"].is_string() && value["registration_id"].is_string(), "{value}");
     (Secret::presented(attempt_of(claim)), Secret::presented(flow::text(claim, "user_code")))
 }
 
@@ -50,9 +50,9 @@ async fn an_agent_acts_for_its_person_once_the_claim_is_confirmed() {
     let home = Home::new();
     let server = home.serve().await;
     let ada = flow::person(&home, &server, "ada@example.com");
-    let done = home.run(&["agent", "register", "--url", &server.url]);
+    let output = home.run(&["agent", "register", "--url", &server.url]);
     let id = flow::text(&home.run(&["agent", "show", "--json"]).json(), "registration_id");
-    assert!(done.said().contains(&id) && done.said().contains("attache agent claim"), "{done:?}");
+    assert!(output.said().contains(&id) && output.said().contains("attache agent claim"), "{output:?}");
     let early = home.run(&["agent", "token", "--json"]).json();
     assert_eq!(early["scope"], "svc.events", "what an unclaimed agent may do, it may do at once");
     home.run(&["account"]).refused(5, &["the agent is not claimed"]);
@@ -61,8 +61,8 @@ async fn an_agent_acts_for_its_person_once_the_claim_is_confirmed() {
     ada.complete(&attempt, &code).await.unwrap();
     assert_eq!(claim.exit().await.code(), Some(0), "{}", claim.stderr.text());
     assert!(claim.stdout.text().contains("acts for your account now") && claim.stderr.text().is_empty());
-    let shown = home.run(&["agent", "show", "--json"]).json();
-    assert_eq!((&shown["claimed"], &shown["scope"]), (&json!(true), &json!("svc.account")));
+    let value = home.run(&["agent", "show", "--json"]).json();
+    assert_eq!((&value["claimed"], &value["scope"]), (&json!(true), &json!("svc.account")));
     assert!(home.run(&["agent", "show"]).said().contains("state   claimed"));
     let token = home.run(&["agent", "token"]);
     assert_eq!(summary_status(&server, token.said()).await, 200);
@@ -173,7 +173,7 @@ async fn a_token_that_ends_is_renewed_without_a_person() {
         profile["agent"]["token_expires"] = "2999-01-01T00:00:00.000Z".into();
         profile["agent"]["access_token"] = "at_nonsense".into();
     });
-    // The next one is requested once, and there is none.
+    // The command requests a new token once, and the server refuses it.
     home.run(&["account"]).refused(1, &["invalid_grant"]);
 }
 

@@ -19,7 +19,6 @@ async fn attaching(home: &Home, server: &Server) -> (Process, String) {
     (process, code)
 }
 
-/// The computer of the profile.
 fn computer(home: &Home) -> Machine {
     let profile = flow::profile(home);
     let text = |name: &str| profile["machine"][name].as_str().unwrap().to_owned();
@@ -27,9 +26,9 @@ fn computer(home: &Home) -> Machine {
 }
 
 fn no_wait(home: &Home, server: &Server) -> Value {
-    let done = home.run(&["attach", "--url", &server.url, "--no-wait", "--json"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
-    serde_json::from_str(&done.stdout).unwrap()
+    let output = home.run(&["attach", "--url", &server.url, "--no-wait", "--json"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    serde_json::from_str(&output.stdout).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,20 +124,20 @@ async fn an_interrupted_attach_is_resumed_with_its_device_code() {
     assert_eq!(no_wait(&home, &server)["user_code"], code);
 
     ada.device_approve(&code).await.unwrap();
-    let done = home.run(&["attach"]);
-    assert!(done.said().contains("attached to the account of ada@example.com"), "{done:?}");
+    let output = home.run(&["attach"]);
+    assert!(output.said().contains("attached to the account of ada@example.com"), "{output:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn as_json_the_link_goes_beside_the_value() {
     let home = Home::new();
     let server = home.serve().await;
-    let done = home.run(&["attach", "--url", &server.url, "--no-wait", "--json"]);
-    let shown: Value = serde_json::from_str(&done.stdout).unwrap();
+    let output = home.run(&["attach", "--url", &server.url, "--no-wait", "--json"]);
+    let value: Value = serde_json::from_str(&output.stdout).unwrap();
     for member in ["status", "machine_uuid", "user_code", "verification_uri", "verification_uri_complete", "until"] {
-        assert!(shown[member].is_string(), "{member} in {shown}");
+        assert!(value[member].is_string(), "{member} in {value}");
     }
-    assert!(done.stderr.contains(shown["verification_uri_complete"].as_str().unwrap()), "{done:?}");
+    assert!(output.stderr.contains(value["verification_uri_complete"].as_str().unwrap()), "{output:?}");
 
     let picture = |when: &str| home.run(&["attach", "--no-wait", "--qr", when]).said().contains("▄▄▄▄▄");
     assert_eq!(["always", "auto", "never"].map(picture), [true, false, false], "a pipe is no terminal");
@@ -149,10 +148,10 @@ async fn as_json_the_link_goes_beside_the_value() {
 async fn a_computer_registers_once_and_its_secret_is_not_printed() {
     let home = Home::new();
     let server = home.serve().await;
-    let done = home.run(&["machine", "register", "--url", &server.url, "--name", "Ada's laptop"]);
+    let output = home.run(&["machine", "register", "--url", &server.url, "--name", "Ada's laptop"]);
     let computer = computer(&home);
-    assert!(done.said().contains(&computer.uuid) && done.said().contains("attache attach"), "{done:?}");
-    assert!(!done.said().contains(&computer.secret));
+    assert!(output.said().contains(&computer.uuid) && output.said().contains("attache attach"), "{output:?}");
+    assert!(!output.said().contains(&computer.secret));
     home.run(&["machine", "register"]).refused(1, &[&computer.uuid, "--again"]);
     let operators = home.run(&["admin", "machine", "list", "--json"]).json();
     assert_eq!((&operators[0]["machine_uuid"], &operators[0]["name"]), (&json!(computer.uuid), &json!("Ada's laptop")));

@@ -54,7 +54,7 @@ impl Seen {
         let Self { home, server, machine, chain, older, vkey } = self;
         stop(server).await;
         copy(&older, &home.data());
-        // The folder alone does not reveal the rollback: main database and log are from the same moment.
+        // The folder does not reveal the rollback: main database and log are from the same moment.
         let server = home.serve().await;
         let mut other = Chain::new(&machine);
         (other.seq, other.prev) = (1, chain_prev(&server, &machine).await);

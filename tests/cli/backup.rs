@@ -84,12 +84,12 @@ async fn a_backup_under_load_is_consistent_and_a_server_continues_from_it() {
     assert_eq!(flow::vkey(&server).await, vkey);
     std::fs::create_dir_all(other.dir.path().join(".config")).unwrap();
     std::fs::rename(home.dir.path().join(".config/attache"), other.dir.path().join(".config/attache")).unwrap();
-    let found = other.run(&["search", "when do I cut back my roses", "--url", &server.url, "--json"]);
+    let results = other.run(&["search", "when do I cut back my roses", "--url", &server.url, "--json"]);
     // The profile is of the server that was lost.
-    found.refused(1, &["attache profile move"]);
+    results.refused(1, &["attache profile move"]);
     other.run(&["profile", "move", "default", "--url", &server.url]).said();
-    let found = other.run(&["search", "when do I cut back my roses", "--json"]).json();
-    assert_eq!(found["results"][0]["title"], "Roses");
+    let results = other.run(&["search", "when do I cut back my roses", "--json"]).json();
+    assert_eq!(results["results"][0]["title"], "Roses");
     // The chain continues at the end of the restored log.
     let sent = other.run(&["event", "send", "--type", "memory.stored", "--json"]).json();
     assert!(sent["receipt_id"].is_string(), "{sent}");
@@ -146,7 +146,7 @@ async fn a_backup_that_was_altered_is_refused_with_the_reason() {
     std::fs::write(copy.join("manifest.json"), text).unwrap();
     verify("names").refused(1, &["names unexpected files"]);
 
-    // And none of them is put anywhere.
+    // The command restores no file of such a backup.
     let other = Home::new();
     let path = home.dir.path().join("event");
     other.run(&["backup", "restore", path.to_str().unwrap()]).refused(1, &["leaf_hash"]);

@@ -5,16 +5,16 @@ use blackbox::process::Home;
 #[test]
 fn a_valid_configuration_is_reported_with_its_effect() {
     let home = Home::new().set("http.base_url", "https://attache.example.com");
-    let done = home.run(&["check"]);
-    let said = done.said();
+    let output = home.run(&["check"]);
+    let said = output.said();
     for part in ["valid", "127.0.0.1:0", "https://attache.example.com", "SQLite in", "embedded"] {
         assert!(said.contains(part), "{said}");
     }
-    let done = home
+    let output = home
         .set("database.url", "postgres://ada:hunter2@db.example/attache")
         .set("upstream.url", "https://up.example")
         .run(&["check"]);
-    let said = done.said();
+    let said = output.said();
     assert!(said.contains("PostgreSQL") && said.contains("https://up.example"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
 }
@@ -30,8 +30,8 @@ fn the_url_of_a_database_is_checked_as_it_is_used() {
         ("mysql://ada:hunter2@h1/attache", "does not begin with postgres://"),
     ] {
         for command in ["check", "serve"] {
-            let done = Home::new().set("database.url", url).run(&[command]);
-            let complaint = done.refused(78, &["database.url: cannot be used", part]);
+            let output = Home::new().set("database.url", url).run(&[command]);
+            let complaint = output.refused(78, &["database.url: cannot be used", part]);
             assert!(!complaint.contains("hunter2"), "{complaint}");
         }
     }
@@ -52,9 +52,9 @@ fn every_mistake_is_shown_at_once_with_its_line() {
         "configuration errors",
     ];
     for command in ["check", "serve", "migrate"] {
-        let done = home.run(&["--config", path.to_str().unwrap(), command]);
-        done.refused(78, &mistakes);
-        assert_eq!(done.stdout, "");
+        let output = home.run(&["--config", path.to_str().unwrap(), command]);
+        output.refused(78, &mistakes);
+        assert_eq!(output.stdout, "");
     }
     home.run(&["admin", "machine", "list", "--config", path.to_str().unwrap()]).refused(78, &mistakes);
     assert!(!home.data().exists(), "nothing is touched by a configuration that is wrong");
@@ -109,9 +109,9 @@ fn wrong_usage_is_2_and_help_is_help() {
         &["keys"],
         &["check", "--config"],
     ] {
-        let done = home.run(arguments);
-        assert_eq!(done.code, Some(2), "{done:?}");
-        assert!(!done.stderr.is_empty(), "{done:?}");
+        let output = home.run(arguments);
+        assert_eq!(output.code, Some(2), "{output:?}");
+        assert!(!output.stderr.is_empty(), "{output:?}");
     }
     assert!(home.run(&["--help"]).said().contains("Usage: attache"));
     assert!(home.run(&["--version"]).said().starts_with("attache "));
@@ -155,8 +155,8 @@ fn a_database_that_cannot_be_had_is_named() {
         .set("database.url", "postgres://ada:hunter2@127.0.0.1:1/attache")
         .set("database.acquire_timeout", "1s");
     for arguments in [&["migrate"][..], &["serve"]] {
-        let done = home.run(arguments);
-        let complaint = done.refused(1, &["the database"]);
+        let output = home.run(arguments);
+        let complaint = output.refused(1, &["the database"]);
         assert!(!complaint.contains("hunter2"), "{complaint}");
     }
 }

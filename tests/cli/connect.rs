@@ -57,8 +57,8 @@ async fn an_approval_that_nothing_waited_for_is_collected_by_the_next_run() {
     let ada = flow::session(&home, "ada@example.com");
     // With `--json`, the words for the person are on standard error.
     let user_code = |arguments: &[&str]| {
-        let asked: Value = serde_json::from_str(&home.run(arguments).stdout).unwrap();
-        flow::text(&asked, "user_code")
+        let value: Value = serde_json::from_str(&home.run(arguments).stdout).unwrap();
+        flow::text(&value, "user_code")
     };
     let code = user_code(&["connect", "claude-code", "--server", &server.url, "--no-wait", "--json"]);
     assert_eq!(user_code(&["connect", "claude-code", "--no-wait", "--json"]), code);
@@ -83,11 +83,11 @@ async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
 
     let (mut connect, code) =
         connecting(&home, &["claude-code", "--server", &server.url, "--name", "ada-laptop", "--act-for-me"]).await;
-    let asked = page(&server, &ada, &format!("/device?user_code={code}")).await;
+    let response = page(&server, &ada, &format!("/device?user_code={code}")).await;
     for part in
         ["Claude Code asks to act for you", "ada-laptop", "No content", "name=\"may_read\"", "name=\"with_key\""]
     {
-        assert!(asked.contains(part), "{part} in {asked}");
+        assert!(response.contains(part), "{part} in {response}");
     }
     assert!(!home.dir.path().join(".claude.json").exists(), "nothing is written before the person agreed");
     approve(&server, &ada, &code, &["may_read", "with_key"]).await;
@@ -118,13 +118,16 @@ async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
     // The profile keeps the assertion of the agent, and no access token.
     assert!(first.get("access_token").is_none() && first.get("token_expires").is_none(), "{first:?}");
 
-    // Another tool needs nothing more; its agent is asked for alone.
+    // Another tool needs no approval; with `--act-for-me` the code only requests the tool's agent.
     let silent = home.run(&["connect", "cursor", "--json"]).json();
     assert_eq!((&silent["agent"], &silent["event"]["state"]), (&Value::Null, &json!("recorded")));
     let (mut connect, code) = connecting(&home, &["codex", "--act-for-me"]).await;
-    let asked = page(&server, &ada, &format!("/device?user_code={code}")).await;
-    assert!(asked.contains("attached to your account already") && asked.contains("name=\"may_read\""), "{asked}");
-    assert!(!asked.contains("name=\"with_key\""));
+    let response = page(&server, &ada, &format!("/device?user_code={code}")).await;
+    assert!(
+        response.contains("attached to your account already") && response.contains("name=\"may_read\""),
+        "{response}"
+    );
+    assert!(!response.contains("name=\"with_key\""));
     approve(&server, &ada, &code, &["may_read"]).await;
     assert_eq!(connect.exit().await.code(), Some(0), "{}{}", connect.stdout.text(), connect.stderr.text());
     assert!(connect.stdout.text().contains("/hooks"), "{}", connect.stdout.text());
@@ -142,11 +145,11 @@ async fn one_approval_connects_a_tool_and_a_second_run_asks_nothing() {
     home.run(&["disconnect", "claude-code"]).refused(4, &["not connected"]);
     home.run(&["usage"]).said();
 
-    // With consent off, nothing is sent.
+    // With consent off, the command sends no event.
     home.run(&["consent", "set", "off"]).said();
     let silent = home.run(&["connect", "codex", "--json"]).json();
     assert_eq!(silent["event"], json!({ "state": "not_allowed", "event_id": null, "url": null }));
-    // A file that changed since loses the additions alone.
+    // From a file that changed since, the command removes only the additions.
     let config = home.dir.path().join(".codex/config.toml");
     fs::write(&config, format!("model = \"gpt-5\"\n{}", fs::read_to_string(&config).unwrap())).unwrap();
     let undone = home.run(&["disconnect", "codex", "--keep-agent", "--json"]).json();
@@ -171,7 +174,7 @@ async fn an_agent_and_a_key_without_consent_are_left_out_and_named() {
     assert!(home.dir.path().join(".cursor/mcp.json").exists());
     assert!(agent(&home, "cursor").get("scope").is_none());
 
-    // Denied: nothing is written.
+    // After a denial, no file is written.
     let (mut connect, code) = connecting(&home, &["gemini-cli"]).await;
     flow::person(&home, &server, "ada@example.com").device_deny(&code).await.unwrap();
     assert_ne!(connect.exit().await.code(), Some(0));
@@ -184,9 +187,9 @@ fn dry_run_and_print_write_nothing() {
     let home = Home::new();
     fs::create_dir(home.dir.path().join(".cursor")).unwrap();
     fs::write(home.dir.path().join(".cursor/mcp.json"), "{\n  \"mcpServers\": {}\n}\n").unwrap();
-    let shown = home.run(&["connect", "cursor", "--dry-run"]);
+    let output = home.run(&["connect", "cursor", "--dry-run"]);
     for part in ["--- /dev/null", "+++ ", ".cursor/hooks.json", "+    \"attache\": {"] {
-        assert!(shown.said().contains(part), "{part} in {shown:?}");
+        assert!(output.said().contains(part), "{part} in {output:?}");
     }
     let printed = home.run(&["connect", "opencode", "--print", "--no-mcp"]);
     assert!(printed.said().contains("\"hook\",\"opencode\",\"--profile\",\"default\""), "{printed:?}");
@@ -237,15 +240,15 @@ fn the_plugin_of_opencode_passes_prompts_with_text_and_folder() {
     assert_eq!(payloads, [prompt, json!({ "event": created, "directory": "/work/engine" })]);
 }
 
-/// Recording and memory need no credential of an account: none is asked for, made or kept.
+/// Recording and memory need no credential of an account: the command requests, creates and stores none.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_is_connected_without_an_agent() {
     let home = Home::new();
     let server = home.serve().await;
     let ada = flow::session(&home, "ada@example.com");
     let (mut connect, code) = connecting(&home, &["claude-code", "--server", &server.url]).await;
-    let asked = page(&server, &ada, &format!("/device?user_code={code}")).await;
-    assert!(!asked.contains("act for you") && !asked.contains("name=\"may_"), "{asked}");
+    let response = page(&server, &ada, &format!("/device?user_code={code}")).await;
+    assert!(!response.contains("act for you") && !response.contains("name=\"may_"), "{response}");
     approve(&server, &ada, &code, &["with_key"]).await;
     assert_eq!(connect.exit().await.code(), Some(0), "{}{}", connect.stdout.text(), connect.stderr.text());
     let said = connect.stdout.text();

@@ -1,4 +1,4 @@
-//! `attache demo`: the whole tour, by itself and with a person.
+//! `attache demo`: the complete tour, with `--auto` and with a person.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,6 @@ use blackbox::site::Site;
 /// A page that no server may fetch, so that the tour is the same everywhere.
 const PAGE: [&str; 2] = ["--page", "http://10.0.0.1/"];
 
-/// Profiles that are there.
 fn profiles(home: &Home) -> Vec<String> {
     let entries = std::fs::read_dir(home.dir.path().join(".config/attache")).into_iter().flatten();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -25,8 +24,8 @@ async fn the_demo_runs_on_its_own_and_a_second_run_leaves_nothing_more() {
     let server = home.serve().await;
     let mut exported = Vec::new();
     for _ in 0..2 {
-        let done = home.run(&[&["demo", "--auto", "--url", &server.url][..], &PAGE].concat());
-        let said = done.said();
+        let output = home.run(&[&["demo", "--auto", "--url", &server.url][..], &PAGE].concat());
+        let said = output.said();
         for nth in 1..=7 {
             assert!(said.contains(&format!("\n{nth}. ")), "{said}");
         }
@@ -75,13 +74,13 @@ async fn the_profile_of_the_demo_can_be_reused() {
     let home = Home::new();
     let server = home.serve().await;
     let arguments = ["demo", "--auto", "--email", "ada@example.com", "--keep", "--json", "--url", &server.url];
-    let done = home.run(&[&arguments[..], &PAGE].concat());
-    assert_eq!(done.code, Some(0), "{done:?}");
-    let told: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
-    assert_eq!((told["events"].as_array().unwrap().len(), &told["proven"]), (3, &told["events"][2]["event_id"]));
-    assert_eq!((&told["found"]["title"], &told["failed"][0]["error"]), (&json!("Bees"), &json!("blocked_address")));
+    let output = home.run(&[&arguments[..], &PAGE].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let value: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!((value["events"].as_array().unwrap().len(), &value["proven"]), (3, &value["events"][2]["event_id"]));
+    assert_eq!((&value["found"]["title"], &value["failed"][0]["error"]), (&json!("Bees"), &json!("blocked_address")));
     let [profile] = profiles(&home).try_into().unwrap();
-    assert!(done.stderr.contains(&format!("attache event tail --profile {profile}")), "{done:?}");
+    assert!(output.stderr.contains(&format!("attache event tail --profile {profile}")), "{output:?}");
     let tail = home.run(&["event", "tail", "--count", "3", "--profile", &profile]);
     assert!(tail.said().contains("skill.invoked"), "{tail:?}");
     assert!(home.run(&["search", "tides", "--profile", &profile]).said().starts_with(" 1. Tides"));
@@ -105,8 +104,8 @@ async fn pages_that_the_server_may_fetch_are_remembered_beside_the_notes() {
     let server = home.serve().await;
     let asked = pages.iter().flat_map(|page| ["--page", page]);
     let arguments: Vec<&str> = ["demo", "--auto", "--keep", "--url", &server.url].into_iter().chain(asked).collect();
-    let done = home.run(&arguments);
-    assert!(done.said().contains("6 of 6 can be found now"), "{done:?}");
+    let output = home.run(&arguments);
+    assert!(output.said().contains("6 of 6 can be found now"), "{output:?}");
     let [profile] = profiles(&home).try_into().unwrap();
     let found =
         home.run(&["search", "the path to the root of the tree", "--limit", "1", "--json", "--profile", &profile]);

@@ -14,9 +14,9 @@ use harness::event::Chain;
 
 /// The state of each thing, by name.
 fn states(done: &Done) -> Vec<(String, String)> {
-    let told: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"));
-    assert_eq!(told["well"], json!(done.code == Some(0)), "{done:?}");
-    let findings = told["findings"].as_array().unwrap().iter();
+    let value: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"));
+    assert_eq!(value["well"], json!(done.code == Some(0)), "{done:?}");
+    let findings = value["findings"].as_array().unwrap().iter();
     findings.map(|finding| (flow::text(finding, "about"), flow::text(finding, "state"))).collect()
 }
 
@@ -28,34 +28,34 @@ fn state(done: &Done, about: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn before_the_first_start_and_beside_a_server_all_is_well() {
     let home = Home::new();
-    let done = home.run(&["doctor"]);
+    let output = home.run(&["doctor"]);
     assert!(
-        done.said().contains("does not exist yet") && done.said().contains("`attache serve` creates it"),
-        "{done:?}"
+        output.said().contains("does not exist yet") && output.said().contains("`attache serve` creates it"),
+        "{output:?}"
     );
     let server = home.serve().await;
     let machine = adas(&home, &server).await;
     let event = Chain::new(&machine).next();
     flow::event(&server, &machine, &event).await.receipt();
     flow::proof(&server, &machine, &flow::text(&event, "event_id")).await;
-    let done = home.run(&["doctor", "--deep", "--json"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
+    let output = home.run(&["doctor", "--deep", "--json"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
     for about in ["data folder", "database", "tables", "writes", "file", "statistics", "log", "log file", "clock"] {
-        assert_eq!(state(&done, about), "good", "{about}: {}", done.stdout);
+        assert_eq!(state(&output, about), "good", "{about}: {}", output.stdout);
     }
-    let names: Vec<String> = states(&done).into_iter().map(|(name, _)| name).collect();
+    let names: Vec<String> = states(&output).into_iter().map(|(name, _)| name).collect();
     for about in ["disk", "fsync", "descriptors"] {
         assert!(names.contains(&about.to_owned()), "{about} in {names:?}");
     }
-    assert!(done.stdout.contains("journal_mode wal") && done.stdout.contains("events 1, chains 1"), "{done:?}");
+    assert!(output.stdout.contains("journal_mode wal") && output.stdout.contains("events 1, chains 1"), "{output:?}");
     drop(server);
 
     let path = home.data().join("statistics.db");
     flow::change_rows(&path, "UPDATE events SET received_at_ms = received_at_ms + 1").await;
     assert_eq!(home.run(&["doctor", "--json"]).code, Some(0), "it was not asked to read everything");
-    let done = home.run(&["doctor", "--deep"]);
-    assert_eq!(done.code, Some(1));
-    assert!(done.stdout.contains("leaf_hash") && done.stdout.contains("the log was modified"), "{done:?}");
+    let output = home.run(&["doctor", "--deep"]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stdout.contains("leaf_hash") && output.stdout.contains("the log was modified"), "{output:?}");
     flow::change_rows(&path, "UPDATE tree SET signed_at = '2999-01-01T00:00:00.000+00:00'").await;
     assert_eq!(state(&home.run(&["doctor", "--json"]), "clock"), "bad");
 }
@@ -138,8 +138,11 @@ async fn faults_of_the_data_folder_are_reported() {
     let home = Home::new();
     home.run(&["migrate"]).said();
     std::fs::set_permissions(home.data(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-    let done = home.run(&["doctor"]);
-    assert!(done.said().contains("can be changed by other users") && done.said().contains("chmod go-w"), "{done:?}");
+    let output = home.run(&["doctor"]);
+    assert!(
+        output.said().contains("can be changed by other users") && output.said().contains("chmod go-w"),
+        "{output:?}"
+    );
     assert_eq!(state(&home.run(&["doctor", "--json"]), "data folder"), "doubtful");
     let file = home.dir.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -166,13 +169,13 @@ async fn postgres_is_looked_at_too() {
     let old = home.run(&["doctor"]);
     assert!(old.code == Some(1) && old.stdout.contains("attache migrate"), "{old:?}");
     home.run(&["migrate"]).said();
-    let done = home.run(&["doctor", "--deep", "--json"]);
+    let output = home.run(&["doctor", "--deep", "--json"]);
     for about in ["database", "tables", "writes", "file", "statistics", "log", "log file", "clock"] {
-        assert_eq!(state(&done, about), "good", "{about}: {}", done.stdout);
+        assert_eq!(state(&output, about), "good", "{about}: {}", output.stdout);
     }
-    assert!(done.stdout.contains("synchronous_commit on"), "{done:?}");
+    assert!(output.stdout.contains("synchronous_commit on"), "{output:?}");
     let read = "every row of every table was read; indexes were not";
-    assert!(done.stdout.contains(read) && !done.stdout.contains("every page"), "{done:?}");
+    assert!(output.stdout.contains(read) && !output.stdout.contains("every page"), "{output:?}");
     let refused = Home::new().set("database.url", "postgres://nobody@127.0.0.1:1/none").run(&["doctor"]);
     assert!(refused.code == Some(1) && refused.stdout.contains("database.url is correct"), "{refused:?}");
 }
@@ -185,24 +188,24 @@ async fn a_sequence_that_caches_numbers_is_refused_with_the_statement_that_mends
     home.run(&["migrate"]).said();
     let mut connection = PgConnection::connect(&database.url).await.unwrap();
     sqlx::query("ALTER SEQUENCE statistics.events_id_seq CACHE 100").execute(&mut connection).await.unwrap();
-    let done = home.run(&["doctor"]);
-    assert!(done.code == Some(1) && done.stdout.contains(REMEDY), "{done:?}");
+    let output = home.run(&["doctor"]);
+    assert!(output.code == Some(1) && output.stdout.contains(REMEDY), "{output:?}");
     let refused = home.run(&["serve"]);
     assert!(refused.code == Some(1) && refused.stderr.contains(REMEDY), "{refused:?}");
     sqlx::query(REMEDY).execute(&mut connection).await.unwrap();
-    let done = home.run(&["doctor"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
+    let output = home.run(&["doctor"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_connections_than_descriptors_are_reported_with_a_remedy() {
     let home = Home::new().set("http.connections_max", "4000000000");
-    let done = home.run(&["check"]);
+    let output = home.run(&["check"]);
     assert!(
-        done.said().contains("http.connections_max is 4000000000") && done.said().contains("ulimit -Hn"),
-        "{done:?}"
+        output.said().contains("http.connections_max is 4000000000") && output.said().contains("ulimit -Hn"),
+        "{output:?}"
     );
-    let done = home.run(&["doctor", "--json"]);
-    assert_eq!((done.code, state(&done, "descriptors")), (Some(0), "doubtful".to_owned()), "{done:?}");
+    let output = home.run(&["doctor", "--json"]);
+    assert_eq!((output.code, state(&output, "descriptors")), (Some(0), "doubtful".to_owned()), "{output:?}");
     assert!(!Home::new().set("http.connections_max", "10").run(&["check"]).said().contains("ulimit"));
 }

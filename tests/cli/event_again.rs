@@ -44,16 +44,16 @@ async fn a_file_that_grew_is_continued_at_its_first_unsent_line() {
     let name = write(&home, "events.jsonl", &(begin.clone() + &line("a mistake", Some(&ids[0]))));
     let arguments = ["event", "send", name.as_str(), "--json"];
     home.run(&arguments).refused(75, &["1 of 3 events was not sent (line 3)"]);
-    // The line in flight is changed: the original is sent again, since it may have arrived.
+    // The pending line is changed: the original is sent again, since it may have arrived.
     write(&home, &name, &(begin.clone() + &line("3", Some(&ids[1]))));
-    let done = home.run(&arguments);
-    done.refused(75, &["1 of 3 events was not sent (line 3)"]);
-    assert_eq!(numbers(&done.stdout), [None]);
+    let output = home.run(&arguments);
+    output.refused(75, &["1 of 3 events was not sent (line 3)"]);
+    assert_eq!(numbers(&output.stdout), [None]);
     // A line is added after the one in flight.
     write(&home, &name, &(begin + &line("3", Some(&ids[1])) + &line("4", None)));
-    let done = home.run(&arguments);
-    done.said();
-    assert_eq!(numbers(&done.stdout), [Some(3), Some(4)]);
+    let output = home.run(&arguments);
+    output.said();
+    assert_eq!(numbers(&output.stdout), [Some(3), Some(4)]);
     assert_eq!(taken(&upstream), ["1", "2", "3", "4", "a mistake"]);
 }
 
@@ -66,10 +66,10 @@ async fn a_file_whose_last_line_another_command_sent_is_complete_and_may_be_sent
     let arguments = ["event", "send", &name, "--consent-level", "full", "--lane", "memory"];
     home.run(&arguments).refused(7, &["1 of 1 events was not sent (line 1)"]);
     let server = home.serve().await;
-    let done = home.run(&["event", "send", "--type", "llm.failed"]);
-    assert!(done.said().contains("(of an earlier run)"), "{done:?}");
-    let done = home.run(&arguments);
-    assert_eq!(done.said(), "resuming after 1 of 1 events, which were sent before\n0 sent");
+    let output = home.run(&["event", "send", "--type", "llm.failed"]);
+    assert!(output.said().contains("(of an earlier run)"), "{output:?}");
+    let output = home.run(&arguments);
+    assert_eq!(output.said(), "resuming after 1 of 1 events, which were sent before\n0 sent");
     assert_dense(&server, &machine, 2).await;
     assert!(home.run(&arguments).said().ends_with("\n1 sent"));
     assert_dense(&server, &machine, 3).await;
@@ -89,22 +89,22 @@ async fn types_and_sizes_are_checked_before_the_first_line_is_sent() {
         "line 2: \"memory.dreamt\" is not",
         "line 4: the sealed event has",
     ];
-    let done = home.run(&["event", "send", &name]);
-    done.refused(1, &reasons);
-    assert_eq!(done.stdout, "");
+    let output = home.run(&["event", "send", &name]);
+    output.refused(1, &reasons);
+    assert_eq!(output.stdout, "");
     // An event from another source does not block the next one either.
-    let done = home.run_with_input(&["event", "send", "-"], lines[3].as_bytes());
-    done.refused(1, &["the sealed event has", "line 1 was not sent"]);
+    let output = home.run_with_input(&["event", "send", "-"], lines[3].as_bytes());
+    output.refused(1, &["the sealed event has", "line 1 was not sent"]);
     assert!(log(&server, &machine).await.is_empty());
     home.run(&["event", "send", "--type", "llm.failed"]).said();
 }
 
-/// Makes the event in flight larger than any server accepts.
+/// Makes the pending event larger than any server accepts.
 fn swell(home: &Home) {
-    let mut kept: Value = serde_json::from_slice(&std::fs::read(head(home)).unwrap()).unwrap();
-    let sealed = kept["pending"]["sealed"].as_str().unwrap();
-    kept["pending"]["sealed"] = json!(format!("{}{sealed}", " ".repeat(1024 * 1024)));
-    std::fs::write(head(home), kept.to_string()).unwrap();
+    let mut value: Value = serde_json::from_slice(&std::fs::read(head(home)).unwrap()).unwrap();
+    let sealed = value["pending"]["sealed"].as_str().unwrap();
+    value["pending"]["sealed"] = json!(format!("{}{sealed}", " ".repeat(1024 * 1024)));
+    std::fs::write(head(home), value.to_string()).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,9 +143,9 @@ async fn an_event_that_is_too_large_for_the_server_is_in_the_way_of_none_after_i
         server = home.serve().await;
         if round == 0 {
             // It belongs to an earlier command: it is reported, and the command's own event is sent.
-            let done = home.run_with_input(&then, line("own", None).as_bytes());
-            done.refused(1, &["not recorded: 1"]);
-            let printed = printed(&done.stdout);
+            let output = home.run_with_input(&then, line("own", None).as_bytes());
+            output.refused(1, &["not recorded: 1"]);
+            let printed = printed(&output.stdout);
             assert_eq!((&printed[0]["failed"], &printed[0]["line"]), (&json!(true), &Value::Null));
             assert_eq!((&printed[1]["line"], &printed[1]["seq"]), (&json!(1), &json!(0)));
         } else {
@@ -163,17 +163,17 @@ async fn equal_commands_are_two_events_unless_they_name_the_event_id() {
     let (home, _server, _) = over(&upstream).await;
     let arguments = ["event", "send", "--type", "memory.stored", "--payload", r#"{"memory_id":"beat"}"#, "--json"];
     upstream.next(later());
-    let done = home.run(&arguments);
-    done.refused(75, &["rate_limited", "is stored and sent first by the next `attache event send`", "--event-id"]);
-    let done = home.run(&arguments);
-    done.said();
-    assert_eq!(numbers(&done.stdout), [None, Some(1)]);
+    let output = home.run(&arguments);
+    output.refused(75, &["rate_limited", "is stored and sent first by the next `attache event send`", "--event-id"]);
+    let output = home.run(&arguments);
+    output.said();
+    assert_eq!(numbers(&output.stdout), [None, Some(1)]);
     assert_eq!(taken(&upstream), ["beat", "beat"]);
     // The hint works: with the id it is the same event.
     upstream.next(later());
     home.run(&arguments).refused(75, &["is stored"]);
-    let kept: Value = serde_json::from_slice(&std::fs::read(head(&home)).unwrap()).unwrap();
-    let id = flow::text(&kept["pending"], "event_id");
+    let value: Value = serde_json::from_slice(&std::fs::read(head(&home)).unwrap()).unwrap();
+    let id = flow::text(&value["pending"], "event_id");
     let named = [&arguments[..], &["--event-id", &id]].concat();
     assert_eq!(home.run(&named).json()["event_id"], id);
     assert_eq!(taken(&upstream), ["beat", "beat", "beat"]);
@@ -192,14 +192,14 @@ async fn an_id_that_another_event_has_is_no_event_that_was_sent() {
     home.run(&["event", "send", &name, "--consent-level", "off"]).refused(1, &["not recorded: 1"]);
     // Another one is not, and the lines after it are sent.
     let name = write(&home, "two.jsonl", &(line("second", Some(&id)) + &line("third", None)));
-    let done = home.run(&["event", "send", &name]);
-    done.refused(1, &["not recorded: 1"]);
-    let lines: Vec<&str> = done.stdout.lines().collect();
-    assert!(lines[0].starts_with("taken") && lines[0].contains("needs a new id"), "{done:?}");
+    let output = home.run(&["event", "send", &name]);
+    output.refused(1, &["not recorded: 1"]);
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    assert!(lines[0].starts_with("taken") && lines[0].contains("needs a new id"), "{output:?}");
     assert_eq!(lines[2], "1 sent, 1 failed");
-    let done = home.run(&["event", "send", "--type", "llm.failed", "--event-id", &id, "--json"]);
-    done.refused(1, &["not recorded: 1"]);
-    assert_eq!((printed(&done.stdout)[0]["failed"].clone(), printed(&done.stdout).len()), (json!(true), 1));
+    let output = home.run(&["event", "send", "--type", "llm.failed", "--event-id", &id, "--json"]);
+    output.refused(1, &["not recorded: 1"]);
+    assert_eq!((printed(&output.stdout)[0]["failed"].clone(), printed(&output.stdout).len()), (json!(true), 1));
     assert_dense(&server, &machine, 2).await;
 }
 
@@ -212,9 +212,9 @@ async fn an_event_id_of_an_invisible_event_does_not_count_as_sent() {
         ["event", "send", "--type", "memory.stored", "--payload", r#"{"memory_id":"m"}"#, "--event-id", &id];
     home.run(&arguments).said();
     // The statistics service of this server returns no readable proof.
-    let done = home.run(&arguments);
-    done.refused(1, &["not recorded: 1"]);
-    assert!(done.stdout.contains("cannot be compared"), "{done:?}");
+    let output = home.run(&arguments);
+    output.refused(1, &["not recorded: 1"]);
+    assert!(output.stdout.contains("cannot be compared"), "{output:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -223,8 +223,8 @@ async fn the_exit_code_reports_held_events_on_request() {
     let (_server, _) = computer(&home).await;
     let arguments = ["event", "send", "--type", "memory.dreamt", "--lane", "memory"];
     assert!(home.run(&arguments).said().ends_with("0 sent, 1 held"));
-    let done = home.run(&[&arguments[..], &["--fail-held"]].concat());
-    done.refused(1, &["held: 1"]);
-    assert!(done.stdout.ends_with("0 sent, 1 held\n"), "{done:?}");
+    let output = home.run(&[&arguments[..], &["--fail-held"]].concat());
+    output.refused(1, &["held: 1"]);
+    assert!(output.stdout.ends_with("0 sent, 1 held\n"), "{output:?}");
     home.run(&["event", "send", "--type", "llm.failed", "--fail-held"]).said();
 }

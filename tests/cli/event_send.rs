@@ -73,9 +73,9 @@ async fn an_event_of_the_arguments_goes_out_whole_and_is_proven() {
         (&json!("full"), &json!(true), &json!("memory"))
     );
     // For a person: a line for the event, and a sum.
-    let done = home.run(&["event", "send", "--type", "llm.failed"]);
-    let lines: Vec<&str> = done.said().lines().collect();
-    assert!(lines[0].starts_with("sent ") && lines[0].contains("seq 1") && lines[0].contains("receipt "), "{done:?}");
+    let output = home.run(&["event", "send", "--type", "llm.failed"]);
+    let lines: Vec<&str> = output.said().lines().collect();
+    assert!(lines[0].starts_with("sent ") && lines[0].contains("seq 1") && lines[0].contains("receipt "), "{output:?}");
     assert_eq!(lines[1..], ["1 sent"]);
     // The event declares the level that the person allows on this computer.
     assert_eq!(log(&server, &machine).await[0]["consent_level"], "metadata-only");
@@ -95,16 +95,16 @@ async fn a_held_event_is_reported_with_its_reason_and_does_not_move_the_head() {
         r#"{"event_type":"memory.stored","payload":{"memory_id":"m1"}}"#,
     ];
     let name = write(&home, "events.jsonl", &text.join("\n"));
-    let done = home.run(&["event", "send", &name]);
-    let lines: Vec<&str> = done.said().lines().collect();
-    assert!(lines[0].starts_with("held ") && lines[0].contains("payload_invalid: /payload/content"), "{done:?}");
-    assert!(lines[1].contains("unknown_event_type"), "{done:?}");
-    assert!(lines[2].starts_with("sent ") && lines[2].contains("seq 0"), "{done:?}");
+    let output = home.run(&["event", "send", &name]);
+    let lines: Vec<&str> = output.said().lines().collect();
+    assert!(lines[0].starts_with("held ") && lines[0].contains("payload_invalid: /payload/content"), "{output:?}");
+    assert!(lines[1].contains("unknown_event_type"), "{output:?}");
+    assert!(lines[2].starts_with("sent ") && lines[2].contains("seq 0"), "{output:?}");
     assert_eq!(lines[3], "1 sent, 2 held");
     assert_dense(&server, &machine, 1).await;
-    let done = home.run(&["event", "send", &name, "--json"]);
-    done.said();
-    let printed = printed(&done.stdout);
+    let output = home.run(&["event", "send", &name, "--json"]);
+    output.said();
+    let printed = printed(&output.stdout);
     assert_eq!(printed.iter().map(|line| line["line"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 4]);
     assert_eq!((&printed[0]["held"], &printed[2]["seq"]), (&json!(true), &json!(1)));
     assert!(flow::text(&printed[0], "warning").starts_with("payload_invalid: "));
@@ -117,14 +117,14 @@ async fn malformed_lines_are_all_named_before_anything_is_sent() {
     let good = r#"{"event_type":"memory.stored","payload":{}}"#;
     let bad = [good, r#"{"event_type":"memory.stored"}"#, "", r#"{"event_type":"x","payload":{"a":{"b":1,"b":2}}}"#];
     let name = write(&home, "bad.jsonl", &bad.join("\n"));
-    let done = home.run(&["event", "send", &name]);
+    let output = home.run(&["event", "send", &name]);
     let reasons = [
         "nothing was sent: 2 lines",
         "bad.jsonl:2: missing field `payload`",
         "bad.jsonl:4: duplicate_key at /payload/a/b",
     ];
-    done.refused(1, &reasons);
-    assert_eq!(done.stdout, "");
+    output.refused(1, &reasons);
+    assert_eq!(output.stdout, "");
     home.run(&["event", "send", "nowhere.jsonl"]).refused(1, &["nowhere.jsonl: "]);
     home.run(&["event", "send", "--type", "memory.stored", "--payload", "[]"])
         .refused(1, &["--payload: not_an_object"]);
@@ -135,13 +135,16 @@ async fn malformed_lines_are_all_named_before_anything_is_sent() {
     home.run(&["event", "send", &name, "--agent-id", "../x"]).refused(2, &["--agent-id"]);
     assert!(log(&server, &machine).await.is_empty());
     // Lines of standard input are sent as they arrive, up to the first invalid one.
-    let done =
+    let output =
         home.run_with_input(&["event", "send", "-", "--json"], format!("{good}\n\n{good}\n{{}}\n{good}\n").as_bytes());
-    done.refused(
+    output.refused(
         1,
         &["standard input:4: missing field `event_type`", "line 4 was not sent", "of the lines before it, 2 were"],
     );
-    assert_eq!(printed(&done.stdout).iter().map(|line| line["line"].clone()).collect::<Vec<_>>(), [json!(1), json!(3)]);
+    assert_eq!(
+        printed(&output.stdout).iter().map(|line| line["line"].clone()).collect::<Vec<_>>(),
+        [json!(1), json!(3)]
+    );
     assert_dense(&server, &machine, 2).await;
 }
 
@@ -163,8 +166,8 @@ async fn the_same_command_continues_after_the_server_was_down() {
     let name = file(&home, "events.jsonl", 3);
     server.process.kill();
     let arguments = ["event", "send", &name, "--consent-level", "full", "--lane", "memory", "--json"];
-    let done = home.run(&arguments);
-    done.refused(
+    let output = home.run(&arguments);
+    output.refused(
         7,
         &[
             "cannot be reached",
@@ -176,14 +179,17 @@ async fn the_same_command_continues_after_the_server_was_down() {
     let pending: Value = serde_json::from_slice(&std::fs::read(head(&home)).unwrap()).unwrap();
     let server = home.serve().await;
     // Another event is sent in between: the unfinished one is sent first.
-    let done = home.run(&["event", "send", "--type", "llm.failed", "--json"]);
-    done.said();
-    let said = printed(&done.stdout);
+    let output = home.run(&["event", "send", "--type", "llm.failed", "--json"]);
+    output.said();
+    let said = printed(&output.stdout);
     assert_eq!((&said[0]["event_id"], &said[0]["line"]), (&pending["pending"]["event_id"], &Value::Null));
     assert_eq!((&said[1]["event_type"], &said[1]["seq"]), (&json!("llm.failed"), &json!(1)));
-    let done = home.run(&arguments);
-    done.said();
-    assert_eq!(printed(&done.stdout).iter().map(|line| line["line"].clone()).collect::<Vec<_>>(), [json!(2), json!(3)]);
+    let output = home.run(&arguments);
+    output.said();
+    assert_eq!(
+        printed(&output.stdout).iter().map(|line| line["line"].clone()).collect::<Vec<_>>(),
+        [json!(2), json!(3)]
+    );
     assert_dense(&server, &machine, 4).await;
     // A complete file is sent again on the next call.
     home.run(&arguments).said();
@@ -214,10 +220,10 @@ async fn however_often_the_sender_is_killed_every_line_is_sent_once() {
         // The last line may be cut.
         for line in said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             let (id, receipt) = (flow::text(&line, "event_id"), flow::text(&line, "receipt_id"));
-            let before = receipts.insert(id.clone(), receipt.clone());
-            assert!(before.is_none_or(|before| before == receipt), "seed {seed}: two receipts of one event");
-            let before = ids.insert(line["line"].as_u64().unwrap(), id.clone());
-            assert!(before.is_none_or(|before| before == id), "seed {seed}: two events of one line");
+            let previous = receipts.insert(id.clone(), receipt.clone());
+            assert!(previous.is_none_or(|previous| previous == receipt), "seed {seed}: two receipts of one event");
+            let previous = ids.insert(line["line"].as_u64().unwrap(), id.clone());
+            assert!(previous.is_none_or(|previous| previous == id), "seed {seed}: two events of one line");
         }
         if !is_alive || kills >= 12 && sender.exit().await.code() == Some(0) {
             break;
@@ -258,14 +264,14 @@ async fn a_lost_or_stale_chain_head_is_corrected_from_the_conflict_response() {
     let healed = send();
     assert_eq!((&healed["seq"], &healed["moved"]), (&json!(3), &json!(true)));
     std::fs::write(head(&home), old).unwrap();
-    let done = home.run(&["event", "send", "--type", "memory.stored"]);
-    assert!(done.said().contains("continuing at epoch 0, seq 4"), "{done:?}");
+    let output = home.run(&["event", "send", "--type", "memory.stored"]);
+    assert!(output.said().contains("continuing at epoch 0, seq 4"), "{output:?}");
     assert_dense(&server, &machine, 5).await;
     // A file that is no head is not overwritten.
     std::fs::write(head(&home), "{").unwrap();
     home.run(&["event", "send", "--type", "memory.stored"]).refused(1, &["chain-svc-cli.json cannot be read"]);
     assert_eq!(std::fs::read_to_string(head(&home)).unwrap(), "{");
-    // Registered again as another computer, it begins a new chain.
+    // Registered again as another computer, it starts a new chain.
     std::fs::remove_file(head(&home)).unwrap();
     send();
     let again = flow::machine(&home, &server).await;
@@ -279,16 +285,16 @@ async fn a_conflicting_event_id_is_reported_and_not_resent() {
     let (server, machine) = computer(&home).await;
     let id = flow::uuid();
     let send = |arguments: &[&str]| {
-        let done =
+        let output =
             home.run(&[&["event", "send", "--type", "memory.stored", "--event-id", &id, "--json"], arguments].concat());
-        done.json()
+        output.json()
     };
     let first = send(&[]);
     assert_eq!((&first["event_id"], &first["seq"]), (&json!(id), &json!(0)));
     assert_eq!(send(&[])["known"], true);
     assert_dense(&server, &machine, 1).await;
-    let done = home.run(&["event", "send", "--type", "memory.stored", "--event-id", &id]);
-    assert_eq!(done.said().lines().last(), Some("0 sent, 1 already recorded"));
+    let output = home.run(&["event", "send", "--type", "memory.stored", "--event-id", &id]);
+    assert_eq!(output.said().lines().last(), Some("0 sent, 1 already recorded"));
     assert_eq!(home.run(&["event", "send", "--type", "memory.stored", "--json"]).json()["seq"], 1);
 }
 
@@ -349,8 +355,8 @@ async fn sending_ends_and_keeps_the_event_if_the_expected_position_is_refused_to
         upstream.for_event(&id, Script::reply(Reply::json(409, &elsewhere)));
     }
     let arguments = ["event", "send", "--type", "memory.stored", "--event-id", &id, "--json"];
-    let done = home.run(&arguments);
-    done.refused(
+    let output = home.run(&arguments);
+    output.refused(
         1,
         &["chain_conflict (409)", "was refused there too", "event pending --drop", "is stored and sent first"],
     );
@@ -368,15 +374,15 @@ async fn an_unavailable_upstream_is_reported_with_the_stored_line() {
     let later = Reply::json(429, &json!({ "error": "rate_limited" })).header("Retry-After", "3600");
     upstream.for_event(&ids[1], Script::reply(later));
     let line = |id: &String| format!("{}\n", json!({ "event_type": "memory.stored", "payload": {}, "event_id": id }));
-    let done =
+    let output =
         home.run_with_input(&["event", "send", "-", "--json"], ids.iter().map(line).collect::<String>().as_bytes());
-    done.refused(
+    output.refused(
         75,
         &["rate_limited (429)", "line 2 is stored and sent first", "the lines after it were not sent", "1 were"],
     );
-    let done = home.run_with_input(&["event", "send", "-", "--json"], line(&ids[2]).as_bytes());
-    done.said();
-    let printed = printed(&done.stdout);
+    let output = home.run_with_input(&["event", "send", "-", "--json"], line(&ids[2]).as_bytes());
+    output.said();
+    let printed = printed(&output.stdout);
     assert_eq!((&printed[0]["event_id"], &printed[0]["line"]), (&json!(ids[1]), &Value::Null));
     assert_eq!(
         (&printed[1]["event_id"], &printed[1]["line"], &printed[1]["seq"]),

@@ -58,7 +58,7 @@ async fn tailing_starts_at_the_given_time_and_ends_after_a_count() {
     home.run(&["event", "send", "many"]).said();
     let llm = send(&home, &["--type", "llm.failed"]);
     let tail = |arguments: &[&str]| home.run(&[&["event", "tail", "--json"], arguments].concat());
-    // Everything, over several pages, the oldest first.
+    // All events, over several pages, the oldest first.
     let all = tail(&["--since", "0", "--count", "251"]);
     let all = ids(all.said());
     assert_eq!((all.len(), all.last()), (251, Some(&llm)));
@@ -101,13 +101,13 @@ async fn tailing_ends_when_its_output_is_closed() {
     let mut line = String::new();
     BufReader::new(tail.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(ids(&line), [sent]);
-    // No event arrives and the reader is gone, so no write can fail.
+    // The reader has closed the pipe, and without new events no write can fail.
     let tail = RefCell::new(tail);
     let status = eventually("it ends", async || tail.borrow_mut().try_wait().unwrap()).await;
     assert_eq!(status.code(), Some(0));
 }
 
-/// An agent of the person whose computer it is.
+/// Claims an agent for the person who owns the computer.
 async fn agent_of(home: &Home, server: &Server, machine: &Machine) {
     agent::claimed(home, server).await;
     let (_, code) = flow::device_code(server, machine).await;

@@ -51,11 +51,11 @@ async fn checkpoint(server: &Server) -> String {
 
 /// Verifies a proof offline, with the key that is pinned.
 fn is_valid(proof: &Value, vkey: &str) {
-    let done = Home::new().run_with_input(&["verify", "-", "--vkey", vkey, "--json"], proof.to_string().as_bytes());
-    assert_eq!(done.json()["valid"], true, "{done:?}");
+    let output = Home::new().run_with_input(&["verify", "-", "--vkey", vkey, "--json"], proof.to_string().as_bytes());
+    assert_eq!(output.json()["valid"], true, "{output:?}");
 }
 
-/// Everything that a halted server is to show, to refuse, and still to answer.
+/// Asserts the reports, the refusals and the successful responses of a halted server.
 async fn is_refused(home: &Home, server: &Server, machine: &Machine, chain: &Chain, words: &[&str]) {
     let reason = halted(server).await;
     for word in words {
@@ -171,7 +171,7 @@ async fn a_log_with_another_history_is_not_signed_even_if_it_is_larger() {
     recorded(&server, &machine, &mut chain, 1).await;
     stop(server).await;
     program(&database.url, "pg_restore", &["--clean", "--if-exists", "--dbname", &database.url, dump]).await;
-    // A node without memory comes first and signs, until the other one notices.
+    // A node without a stored checkpoint starts first and signs, until the other node detects the fork.
     let stranger = Home::new().set("database.url", &database.url);
     let second = stranger.serve().await;
     recorded(&second, &machine, &mut other, 1).await;
@@ -179,7 +179,7 @@ async fn a_log_with_another_history_is_not_signed_even_if_it_is_larger() {
     is_refused(&home, &server, &machine, &other, &["another root at the same size"]).await;
     is_refused(&stranger, &second, &machine, &other, &["another root at the same size"]).await;
     stop(server).await;
-    // Without the refusal in the database, and with a larger tree, the node with memory notices again.
+    // Without the refusal in the database, and with a larger tree, the node with a stored checkpoint detects the fork again.
     let execute = async |sql: &'static str| {
         let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(&database.url).await.unwrap();
         sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
@@ -234,7 +234,7 @@ async fn a_failover_that_lost_signed_events_is_noticed_by_a_running_node() {
     let mut replicated = chain.clone();
     let lost = recorded(&server, &machine, &mut chain, 2).await;
     primary.stop("immediate");
-    // A standby that lags behind is no fork: nothing is signed there, and nothing is halted.
+    // A standby that lags behind is no fork: the node does not sign there, and the log is not halted.
     relay.leads_to(&standby.url);
     let doctor = home.run(&["doctor", "--json"]);
     assert!(doctor.stdout.contains("is a standby (in recovery)"), "{doctor:?}");

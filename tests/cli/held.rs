@@ -1,4 +1,4 @@
-//! `attache admin held`: held events, and what an operator can do with them while the server runs.
+//! `attache admin held`: an operator lists, releases and discards held events while the server runs.
 
 use domain::Clock;
 use domain::consent::{Author, ConsentLevel, ConsentRule};
@@ -70,8 +70,8 @@ async fn a_release_beside_the_living_server_forwards_and_is_proven() {
     let released = home.run(&["admin", "held", "release", &id, "--json"]).json();
     assert_eq!(released["released"], id);
     let receipt = flow::text(&released, "receipt_id");
-    let done = release(home, &entry(home, &second));
-    assert!(done.said().contains("is released, receipt "), "{done:?}");
+    let output = release(home, &entry(home, &second));
+    assert!(output.said().contains("is released, receipt "), "{output:?}");
     release(home, &id).refused(1, &["the event is already released"]);
 
     let page = activity(server, person.clone()).await;
@@ -109,10 +109,10 @@ async fn nothing_that_a_sender_wrote_reaches_the_terminal_as_a_command() {
     let obeyed = |text: &str| text.contains(['\u{9b}', '\u{202e}', '\u{200b}', '\u{1b}']);
     let listed = home.run(&["admin", "held", "list", "--json"]);
     let id = flow::text(&listed.json()[0], "id");
-    let shown = home.run(&["admin", "held", "show", &id, "--json"]);
-    let body: Value = serde_json::from_str(shown.json()["body"].as_str().unwrap()).unwrap();
+    let output = home.run(&["admin", "held", "show", &id, "--json"]);
+    let body: Value = serde_json::from_str(output.json()["body"].as_str().unwrap()).unwrap();
     assert_eq!(body["event_type"], hostile["event_type"], "escaped, and the same value");
-    for done in [listed, shown, home.run(&["admin", "held", "list"]), home.run(&["admin", "held", "show", &id])] {
+    for done in [listed, output, home.run(&["admin", "held", "list"]), home.run(&["admin", "held", "show", &id])] {
         assert!(!done.said().is_empty() && !obeyed(&done.stdout), "{done:?}");
     }
 }
@@ -132,13 +132,13 @@ async fn held_events_are_listed_shown_and_discarded() {
     assert_eq!(listed(&["--json", "--limit", "1"]).json().as_array().unwrap().len(), 1);
     let malformed = listed(&["--json", "--reason", "malformed_envelope"]).json();
     assert_eq!((malformed.as_array().unwrap().len(), &malformed[0]["event_id"]), (1, &Value::Null));
-    let done = listed(&[]);
-    assert!(done.said().contains("unknown_event_type") && done.said().contains(&machine.uuid), "{done:?}");
+    let output = listed(&[]);
+    assert!(output.said().contains("unknown_event_type") && output.said().contains(&machine.uuid), "{output:?}");
 
     let id = entry(&home, &unknown);
-    let shown = home.run(&["admin", "held", "show", &id, "--json"]).json();
-    assert_eq!((&shown["reason"], &shown["event_id"]), (&json!("unknown_event_type"), &unknown["event_id"]));
-    assert_eq!(serde_json::from_str::<Value>(shown["body"].as_str().unwrap()).unwrap(), unknown);
+    let value = home.run(&["admin", "held", "show", &id, "--json"]).json();
+    assert_eq!((&value["reason"], &value["event_id"]), (&json!("unknown_event_type"), &unknown["event_id"]));
+    assert_eq!(serde_json::from_str::<Value>(value["body"].as_str().unwrap()).unwrap(), unknown);
     assert!(home.run(&["admin", "held", "show", &id]).said().contains("a fact"));
     release(&home, &id).refused(1, &["the event is still held: unknown_event_type: "]);
     assert_eq!(listed(&["--json"]).json().as_array().unwrap().len(), 2, "a release in vain changes nothing");
@@ -146,8 +146,8 @@ async fn held_events_are_listed_shown_and_discarded() {
     assert_eq!(home.run(&["admin", "held", "discard", &id, "--json"]).json(), json!({ "discarded": id }));
     home.run(&["admin", "held", "discard", &id]).refused(4, &["no held event has this id"]);
     release(&home, &id).refused(1, &["the event is already discarded"]);
-    let shown = home.run(&["admin", "held", "show", &id, "--json"]).json();
-    assert_eq!((&shown["state"], &shown["body"]), (&json!("discarded"), &Value::Null));
+    let value = home.run(&["admin", "held", "show", &id, "--json"]).json();
+    assert_eq!((&value["state"], &value["body"]), (&json!("discarded"), &Value::Null));
     let unknown = flow::uuid();
     for command in ["show", "release", "discard"] {
         home.run(&["admin", "held", command, &unknown]).refused(4, &["no held event has this id"]);

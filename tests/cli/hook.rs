@@ -35,11 +35,11 @@ pub fn folder(home: &Home) -> PathBuf {
 
 /// The state of one agent according to `--status`.
 pub fn status(home: &Home, tool: &str) -> Option<Value> {
-    let known = home.run(&["hook", "--status", "--json"]).json();
-    known["tools"].as_array().unwrap().iter().find(|status| status["tool"] == tool).cloned()
+    let value = home.run(&["hook", "--status", "--json"]).json();
+    value["tools"].as_array().unwrap().iter().find(|status| status["tool"] == tool).cloned()
 }
 
-/// Waits until the sender has handled everything.
+/// Waits until the sender has handled all events.
 pub async fn sent(home: &Home) {
     let tools = async || home.run(&["hook", "--status", "--json"]).json()["tools"].as_array().unwrap().clone();
     eventually("the spool is empty", async || {
@@ -107,8 +107,8 @@ async fn a_session_of_each_agent_arrives_on_a_whole_chain() {
             *expected.entry(tool.to_owned()).or_default() += events["full"].as_array().unwrap().len() as u64;
             let payload = fs::read(&path).unwrap();
             if path.to_str().unwrap().contains("/notify/") {
-                let done = home.run(&["hook", tool, std::str::from_utf8(&payload).unwrap()]);
-                assert_eq!(done.said(), "");
+                let output = home.run(&["hook", tool, std::str::from_utf8(&payload).unwrap()]);
+                assert_eq!(output.said(), "");
             } else {
                 hook(&home, tool, &payload);
             }
@@ -218,7 +218,7 @@ async fn bad_input_disturbs_no_agent() {
         assert_eq!(home.run(arguments).said(), "");
     }
     sent(&home).await;
-    // The prompt and the stop whose ends are missing.
+    // The truncated payloads of the prompt and the stop are recorded.
     assert_eq!(whole_chains(&server, &machine).await, BTreeMap::from([("claude-code".to_owned(), 2)]));
     let noted = fs::read_to_string(folder(&home).join("hook.log")).unwrap();
     assert!(noted.contains("is no JSON object") && noted.contains("\"no-agent\" is no coding agent"), "{noted}");
@@ -245,7 +245,7 @@ async fn a_folder_that_cannot_be_written_and_a_full_spool_disturb_no_agent() {
         hook(&home, "claude-code", &tool_call(&nth.to_string(), "true"));
     }
     assert_eq!(status(&home, "claude-code").unwrap()["refused_now"], 3);
-    // A hook that was killed while it wrote: the next event begins on a line of its own.
+    // A hook that was killed while it wrote: the next event starts on a new line.
     fs::write(folder(&home).join("claude-code.spool"), "{\"spool\":\"x\"}\n{\"event\":{\"event_type\"").unwrap();
     drop(lock);
     hook(&home, "claude-code", &tool_call("4", "true"));

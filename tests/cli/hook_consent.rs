@@ -13,7 +13,7 @@ use blackbox::flow;
 use blackbox::process::{Home, Server};
 use harness::event::Machine;
 
-/// A proxy in front of a server that keeps every byte sent to it.
+/// A proxy in front of a server that records all bytes that it receives.
 pub struct Wire {
     url: String,
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -35,7 +35,7 @@ impl Wire {
         Self { url, bytes }
     }
 
-    /// Everything that was sent, as text.
+    /// All recorded bytes, as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
@@ -65,7 +65,7 @@ async fn relay(client: TcpStream, server: TcpStream, kept: Arc<Mutex<Vec<u8>>>) 
     let _ = tokio::join!(requests, responses);
 }
 
-/// A server, a computer whose profile names the proxy, and the proxy.
+/// A server, a computer with the proxy in its profile, and the proxy.
 pub async fn watched(home: &Home) -> (Server, Machine, Wire) {
     let server = home.serve().await;
     let machine = flow::machine(home, &server).await;
@@ -90,7 +90,7 @@ fn edit() -> Vec<u8> {
     .into_bytes()
 }
 
-/// Everything in the folder of the spool.
+/// The content of all files of the spool.
 pub fn on_disk(home: &Home) -> String {
     let files = fs::read_dir(folder(home)).unwrap().map(|file| fs::read(file.unwrap().path()).unwrap());
     files.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()

@@ -1,4 +1,4 @@
-//! Commands beside a server whose answers are meant to harm: control characters, links that are no pages, bodies without an end.
+//! Commands with a malicious server: its responses contain control characters, links that are no pages, and endless bodies.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -53,11 +53,11 @@ fn is_harmful(text: &str) -> bool {
 async fn a_code_reaches_the_terminal_without_control_characters() {
     let url = with_codes("https://a.example/device", "AB\u{1b}]0;owned\u{7}\u{9b}2J\u{202e}CD").await;
     for arguments in [&["attach", "--url", &url, "--no-wait"][..], &["attach", "--url", &url, "--no-wait", "--json"]] {
-        let done = Home::new().run(arguments);
-        assert_eq!(done.code, Some(0), "{done:?}");
-        assert!(!is_harmful(&done.stdout) && !is_harmful(&done.stderr), "{done:?}");
-        let shown = if arguments.contains(&"--json") { &done.stderr } else { &done.stdout };
-        assert!(shown.contains("AB ]0;owned  2JCD"), "{done:?}");
+        let output = Home::new().run(arguments);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        assert!(!is_harmful(&output.stdout) && !is_harmful(&output.stderr), "{output:?}");
+        let shown = if arguments.contains(&"--json") { &output.stderr } else { &output.stdout };
+        assert!(shown.contains("AB ]0;owned  2JCD"), "{output:?}");
     }
 }
 
@@ -76,9 +76,9 @@ async fn a_link_that_is_no_web_address_is_neither_shown_as_one_nor_opened() {
         std::fs::write(&browser, "#!/bin/sh\necho \"$1\" > opened\n").unwrap();
         std::fs::set_permissions(&browser, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
         let home = home.environment("BROWSER", browser.to_str().unwrap());
-        let done = home.run(&["login", &url, "--browser"]);
-        done.refused(1, &["no web address", "--url"]);
-        assert!(!is_harmful(&done.stdout) && !is_harmful(&done.stderr), "{done:?}");
+        let output = home.run(&["login", &url, "--browser"]);
+        output.refused(1, &["no web address", "--url"]);
+        assert!(!is_harmful(&output.stdout) && !is_harmful(&output.stderr), "{output:?}");
         assert!(!home.dir.path().join("opened").exists(), "{link:?}");
     }
 }

@@ -88,8 +88,8 @@ async fn rows(path: &Path, sql: &'static str) -> Vec<String> {
 /// Every command that opens the databases returns the same error.
 fn is_refused(home: &Home, reasons: &[&str]) {
     for command in [&["serve"][..], &["migrate"]] {
-        let done = home.run(command);
-        let said = done.refused(1, reasons);
+        let output = home.run(command);
+        let said = output.refused(1, reasons);
         for way_out in ["attache backup restore", "attache serve --new-log"] {
             assert!(said.contains(way_out), "{said}");
         }
@@ -174,7 +174,7 @@ async fn an_older_copy_of_the_log_is_refused_and_continues_in_a_new_epoch() {
     stop(server).await;
     let newer = home.dir.path().join("newer");
     copy(&home.data(), &newer);
-    // The log alone is put back.
+    // Only the log is restored.
     remove(&home, "statistics.db");
     std::fs::copy(older.join("statistics.db"), home.data().join("statistics.db")).unwrap();
     is_refused(&home, &["the event log has 3 signed events, and the main database remembers 4", "rolled back"]);
@@ -199,9 +199,9 @@ async fn an_older_copy_of_the_log_is_refused_and_continues_in_a_new_epoch() {
     let server = serve_new_log(&home).await;
     let new = epoch_key(&server).await;
     assert_ne!(new, vkey);
-    let kept = crate::event_send::log(&server, &machine).await;
-    assert_eq!(kept.len(), 3);
-    let proof = flow::proof(&server, &machine, &flow::text(&kept[0], "event_id")).await;
+    let events = crate::event_send::log(&server, &machine).await;
+    assert_eq!(events.len(), 3);
+    let proof = flow::proof(&server, &machine, &flow::text(&events[0], "event_id")).await;
     assert_eq!(proof["vkey"], json!(new));
     stop(server).await;
     let types = rows(&home.data().join("statistics.db"), "SELECT event_type FROM events ORDER BY id").await;
@@ -224,7 +224,7 @@ async fn a_log_of_another_installation_is_refused() {
     assert_eq!(types, ["log.epoch_began"], "events of others are not taken over");
 }
 
-/// Takes the ids away, as in a folder whose first start ended before it wrote them.
+/// Removes the ids, as if the first start had ended before it wrote them.
 async fn forget_ids(home: &Home) {
     for database in ["attache.db", "statistics.db"] {
         flow::change_rows(&home.data().join(database), "DELETE FROM installation").await;

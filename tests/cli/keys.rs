@@ -31,8 +31,8 @@ fn the_first_run_creates_the_current_and_the_next_signing_key() {
     let home = Home::new();
     home.run(&["migrate"]).said();
     assert_eq!((kids(&home, "active").len(), kids(&home, "next").len(), kids(&home, "retired").len()), (1, 1, 0));
-    let done = home.run(&["keys", "list"]);
-    let lines: Vec<&str> = done.said().lines().collect();
+    let output = home.run(&["keys", "list"]);
+    let lines: Vec<&str> = output.said().lines().collect();
     assert_eq!(lines.len(), 3);
     assert!(lines[0].starts_with("kid") && lines[0].contains("state"), "{lines:?}");
 }
@@ -57,8 +57,8 @@ async fn a_running_server_applies_a_key_rotation_and_earlier_signatures_stay_val
     let before = flow::text(&tokens, "identity_assertion");
     let [active, next] = ["active", "next"].map(|state| kids(&home, state).remove(0));
     assert_eq!(signed_by(&before), active);
-    let shown = published(&server).await;
-    assert!(shown.contains(&active) && shown.contains(&next), "the next key is published before it signs: {shown:?}");
+    let keys = published(&server).await;
+    assert!(keys.contains(&active) && keys.contains(&next), "the next key is published before it signs: {keys:?}");
 
     home.run(&["keys", "rotate"]).said();
     let after = eventually("the new key signs", async || {
@@ -70,6 +70,6 @@ async fn a_running_server_applies_a_key_rotation_and_earlier_signatures_stay_val
     for assertion in [&before, &after] {
         flow::token_by_assertion(&server, assertion).await.expect(200);
     }
-    let shown = published(&server).await;
-    assert!(shown.contains(&active) && shown.contains(&next) && shown.len() == 3, "{shown:?}");
+    let keys = published(&server).await;
+    assert!(keys.contains(&active) && keys.contains(&next) && keys.len() == 3, "{keys:?}");
 }

@@ -1,4 +1,4 @@
-//! `attache login`, `whoami`, `status` and `open`: one approval for events and memory, and what follows from it.
+//! `attache login`, `whoami`, `status` and `open`: one approval for events and memory, and its effects.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ async fn one_approval_brings_the_attachment_and_a_key_that_ends_with_it() {
     let secret = flow::profile(&home)["api_key"].as_str().unwrap().to_owned();
     assert!(secret.starts_with("ak_") && !said.contains(&secret));
 
-    // Both work at once.
+    // Recording and memory work immediately.
     std::fs::write(home.dir.path().join("bees.md"), "# Bees\n\nA honeybee steers by the sun.").unwrap();
     let added = home.run(&["add", "bees.md"]);
     assert!(added.said().contains(&format!("added    {}/knowledge/memories/", server.url)), "{added:?}");
@@ -75,8 +75,8 @@ async fn one_approval_brings_the_attachment_and_a_key_that_ends_with_it() {
     assert_eq!((&whoami["email"], &whoami["attached"]), (&json!("ada@example.com"), &json!(true)));
     assert_eq!(whoami["api_key"]["scopes"], json!(["search", "write"]));
     assert_eq!((&whoami["api_key"]["name"], &whoami["api_key"]["expires_at"]), (&json!("Ada's laptop"), &Value::Null));
-    let shown = home.run(&["whoami"]);
-    assert!(shown.said().contains("search, write; every space; does not expire"), "{shown:?}");
+    let output = home.run(&["whoami"]);
+    assert!(output.said().contains("search, write; every space; does not expire"), "{output:?}");
     let status = home.run(&["status"]);
     for part in ["answers", "attached to the account of ada@example.com", "now, skill.invoked", "pending    none"] {
         assert!(status.said().contains(part), "{part}: {status:?}");
@@ -101,7 +101,7 @@ async fn one_approval_brings_the_attachment_and_a_key_that_ends_with_it() {
     status.refused(5, &["attache login"]);
     assert!(status.stdout.contains("the server no longer has it") && status.stdout.contains("revoked or expired"));
     home.run(&["whoami"]).refused(5, &["attache login"]);
-    // And the next login begins with a new computer.
+    // The next login registers a new computer.
     let (login, _) = logging_in(&home, &[]).await;
     assert_ne!(
         flow::profile(&home)["machine"]["machine_uuid"].as_str(),
@@ -135,7 +135,7 @@ async fn a_key_is_made_only_where_the_person_agreed_to_it_on_the_page() {
     assert_eq!(login.exit().await.code(), Some(5));
     assert!(keys(&server, &ada).await.is_empty());
 
-    // A computer that asks for none is not offered one, and a form that claims so makes none.
+    // The page offers no key to a computer that requested none, and a forged form creates none.
     let other = flow::machine(&home, &server).await;
     let (_, code) = flow::device_code(&server, &other).await;
     assert!(!page(&server, &ada, &code).await.contains("with_key"));
@@ -167,20 +167,20 @@ async fn a_computer_and_a_key_know_themselves_alone() {
     let server = home.serve().await;
     let (machine, other) = (flow::machine(&home, &server).await, flow::machine(&home, &server).await);
     let about = |uuid: &str| format!("{}/api/v1/machines/{uuid}", server.url);
-    let known = Client::new().get(&about(&machine.uuid), &machine).await.expect(200);
-    assert_eq!(known, json!({ "machine_uuid": machine.uuid, "user_cuid": machine.user_cuid, "account": null }));
+    let value = Client::new().get(&about(&machine.uuid), &machine).await.expect(200);
+    assert_eq!(value, json!({ "machine_uuid": machine.uuid, "user_cuid": machine.user_cuid, "account": null }));
     Client::new().get(&about(&other.uuid), &machine).await.refused(404, "not_found");
     let ada = flow::session(&home, "ada@example.com");
     Client::new().get(&about(&machine.uuid), ada).await.refused(401, "unauthorized");
 
     let create = ["admin", "api-key", "create", "--email", "ada@example.com", "--scope", "write", "--name", "backup"];
     let key = Credential::Bearer(home.run(&create).said().to_owned());
-    let known = Client::new().get(&format!("{}/v1/key", server.url), key).await.expect(200);
+    let value = Client::new().get(&format!("{}/v1/key", server.url), key).await.expect(200);
     assert_eq!(
-        (&known["name"], &known["scopes"], &known["spaces"]),
+        (&value["name"], &value["scopes"], &value["spaces"]),
         (&json!("backup"), &json!(["write"]), &Value::Null)
     );
-    assert!(known.get("key").is_none());
+    assert!(value.get("key").is_none());
     Client::new().get(&format!("{}/v1/key", server.url), &machine).await.refused(401, "unauthorized");
 }
 
@@ -216,8 +216,8 @@ async fn pages_are_opened_by_the_browser_or_their_address_is_printed() {
         let mut command = home.command(arguments);
         command.env("BROWSER", &browser).env("PATH", "/usr/bin:/bin").output().unwrap().stdout
     };
-    let shown: Value = serde_json::from_slice(&open(&["open", "knowledge", "--url", url, "--json"])).unwrap();
-    assert_eq!(shown, json!({ "url": "https://attache.example.com/knowledge", "opened": true }));
+    let value: Value = serde_json::from_slice(&open(&["open", "knowledge", "--url", url, "--json"])).unwrap();
+    assert_eq!(value, json!({ "url": "https://attache.example.com/knowledge", "opened": true }));
     let page = eventually("the browser has the page", async || std::fs::read_to_string(&opened).ok()).await;
     assert_eq!(page, "https://attache.example.com/knowledge");
     home.run(&["open", "everything"]).refused(2, &["activity"]);
@@ -234,9 +234,9 @@ async fn status_names_missing_credentials() {
     home.run(&["machine", "register", "--url", &server.url]).said();
     let registered = home.run(&["status", "--json"]);
     assert_eq!(registered.code, Some(5));
-    let known: Value = serde_json::from_str(&registered.stdout).unwrap();
+    let value: Value = serde_json::from_str(&registered.stdout).unwrap();
     assert_eq!(
-        (&known["registered"], &known["attached"], &known["api_key"]),
+        (&value["registered"], &value["attached"], &value["api_key"]),
         (&json!(true), &json!(false), &Value::Null)
     );
     let failure: Value = serde_json::from_str(registered.stderr.lines().last().unwrap()).unwrap();

@@ -9,9 +9,9 @@ use blackbox::process::Home;
 fn completions_are_scripts_that_the_shell_accepts() {
     let home = Home::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let done = home.run(&["completions", shell]);
-        assert!(done.said().contains("consent") && done.said().contains("no-wait"), "{shell}");
-        assert!(!done.said().contains('\u{1b}'), "{shell}");
+        let output = home.run(&["completions", shell]);
+        assert!(output.said().contains("consent") && output.said().contains("no-wait"), "{shell}");
+        assert!(!output.said().contains('\u{1b}'), "{shell}");
     }
     let script = home.run(&["completions", "bash"]).said().to_owned();
     let mut bash = Command::new("bash").arg("-n").stdin(Stdio::piped()).spawn().unwrap();
@@ -23,8 +23,8 @@ fn completions_are_scripts_that_the_shell_accepts() {
 #[test]
 fn the_manual_has_every_command_and_its_examples() {
     let home = Home::new();
-    let done = home.run(&["manual"]);
-    let page = done.said();
+    let output = home.run(&["manual"]);
+    let page = output.said();
     assert!(page.contains(".TH attache 1"), "{}", &page[..200]);
     for section in ["ATTACH", "CONSENT SET", "AGENT TOKEN", "VERIFY", "AUDIT WATCH", "ADMIN HELD RELEASE", "SERVE"] {
         assert!(page.contains(&format!(".SH \"ATTACHE {section}\"")), "{section}");

@@ -51,7 +51,7 @@ async fn the_official_python_client_calls_every_tool_on_standard_input() {
         assert_eq!(seen["activity"]["events"][0]["event_id"], seen["recorded"]["event_id"], "{seen}");
         assert!(seen["consent"].is_object(), "{seen}");
         assert_eq!(seen["bad_event"]["is_error"], true, "{seen}");
-        // Protocol version 2026-07-28 has no code of its own for a missing resource.
+        // Protocol version 2026-07-28 has no separate code for a missing resource.
         let missing = if mode == "auto" { -32602 } else { -32002 };
         assert_eq!(seen["gone"]["code"], missing, "{seen}");
         assert_eq!(seen["wrong"]["is_error"], true, "{seen}");
@@ -91,8 +91,8 @@ fn without_a_server_each_call_says_why_it_failed() {
             "name": "search_memory", "arguments": { "query": "x" } } }),
     ];
     let input = lines.map(|line| line.to_string()).join("\n") + "\n";
-    let done = home.run_with_input(&["mcp"], input.as_bytes());
-    let answers: Vec<Value> = done.said().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let output = home.run_with_input(&["mcp"], input.as_bytes());
+    let answers: Vec<Value> = output.said().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let called = answers.iter().find(|answer| answer["id"] == 2).unwrap();
     assert_eq!(called["result"]["isError"], true, "{called}");
     assert!(called["result"]["content"][0]["text"].as_str().unwrap().contains("API key"), "{called}");

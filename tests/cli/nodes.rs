@@ -1,4 +1,4 @@
-//! `attache admin node`: the servers on one PostgreSQL database, seen from each of them.
+//! `attache admin node`: each server lists all servers on its PostgreSQL database.
 
 use blackbox::eventually;
 use blackbox::process::{Home, Server};

@@ -25,7 +25,6 @@ use harness::python::{self, Packages};
 const EVENTS: u64 = 11;
 const LLM_EVENTS: usize = 5;
 
-/// A running receiver.
 struct Receiver {
     process: Process,
     url: String,
@@ -146,8 +145,8 @@ async fn spans_wait_for_a_server_that_is_away() {
 /// Waits until the sender has written a level of the server for hooks and receivers.
 async fn level_is_known(home: &Home, level: &str) {
     eventually("the level is known", async || {
-        let known: Value = serde_json::from_slice(&fs::read(folder(home).join("consent.json")).ok()?).ok()?;
-        (known["lanes"]["llm"]["level"] == level && known["lanes"]["skill"]["level"] == level).then_some(())
+        let value: Value = serde_json::from_slice(&fs::read(folder(home).join("consent.json")).ok()?).ok()?;
+        (value["lanes"]["llm"]["level"] == level && value["lanes"]["skill"]["level"] == level).then_some(())
     })
     .await;
 }
@@ -246,7 +245,7 @@ async fn requests_that_no_sdk_sends_are_refused_with_the_reason() {
     }
     let (found, _) = raw::send([127, 0, 0, 1], receiver.address(), &raw::get("/v1/traces")).await;
     assert_eq!(found, 405);
-    // Without spans there is nothing to refuse.
+    // An export without spans is accepted.
     assert_eq!(receiver.json(&json!({})).await, (200, None, "{}".to_owned()));
     assert_eq!(receiver.post("/v1/traces", &[protobuf], Vec::new()).await, (200, None, String::new()));
     let (found, _, said) = receiver.json(&call(1)).await;
@@ -285,7 +284,7 @@ async fn a_full_spool_and_a_folder_that_cannot_be_written_are_reported_to_the_pr
     receiver.stop("TERM").await;
 }
 
-/// An export whose body has one byte of two.
+/// Sends an export with one byte of a body of two bytes.
 async fn begun(receiver: &Receiver) -> TcpStream {
     let mut stream = raw::connect([127, 0, 0, 1], receiver.address()).await;
     let head = "POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{";

@@ -1,5 +1,5 @@
-//! The tour and the doctor on each version of PostgreSQL that is supported: a server migrates an empty database, records events with proofs, and
-//! searches; the doctor reads the views of the version.
+//! The tour and the doctor on each version of PostgreSQL that is supported: a server migrates an empty database, records events with
+//! proofs, and searches; the doctor reads the views of the version.
 
 use blackbox::flow;
 use blackbox::process::Home;
@@ -9,13 +9,13 @@ async fn tour(version: u32) {
     let Some(cluster) = harness::postgres::cluster_of_version(version).await else { return };
     let home = Home::new().set("database.url", &cluster.url);
     let server = home.serve().await;
-    let done = home.run(&["demo", "--auto", "--url", &server.url, "--page", "http://10.0.0.1/"]);
+    let output = home.run(&["demo", "--auto", "--url", &server.url, "--page", "http://10.0.0.1/"]);
     for words in ["claimed by demo@example.com", "the proof is valid", "Bees ("] {
-        assert!(done.said().contains(words), "{words}: {done:?}");
+        assert!(output.said().contains(words), "{words}: {output:?}");
     }
-    let done = home.run(&["doctor", "--deep", "--json"]);
-    assert_eq!(done.code, Some(0), "{done:?}");
-    let report: Value = serde_json::from_str(&done.stdout).unwrap();
+    let output = home.run(&["doctor", "--deep", "--json"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
     let finding = |about: &str| {
         let findings = report["findings"].as_array().unwrap();
         findings.iter().find(|finding| finding["about"] == about).unwrap_or_else(|| panic!("{about} in {report}"))

@@ -25,14 +25,14 @@ async fn profiles_are_listed_shown_and_removed_without_their_secrets() {
     for arguments in
         [&["profile", "list"][..], &["profile", "list", "--json"], &["profile", "show"], &["profile", "show", "--json"]]
     {
-        let done = home.run(arguments);
-        assert!(done.said().contains(&machine.uuid) && done.said().contains(&server.url), "{done:?}");
-        assert!(secrets.iter().all(|secret| !done.stdout.contains(secret)), "{done:?}");
+        let output = home.run(arguments);
+        assert!(output.said().contains(&machine.uuid) && output.said().contains(&server.url), "{output:?}");
+        assert!(secrets.iter().all(|secret| !output.stdout.contains(secret)), "{output:?}");
     }
     let listed = home.run(&["profile", "list", "--json"]).json();
     assert_eq!((&listed[0]["profile"], &listed[1]["profile"]), (&json!("default"), &json!("other")));
-    let shown = home.run(&["profile", "show", "other", "--json"]).json();
-    assert_eq!((&shown["agent"], &shown["api_key"]), (&json!(null), &json!(false)));
+    let value = home.run(&["profile", "show", "other", "--json"]).json();
+    assert_eq!((&value["agent"], &value["api_key"]), (&json!(null), &json!(false)));
 
     home.run(&["profile", "remove", "other"]).refused(1, &["--yes"]);
     assert_eq!(home.run(&["profile", "remove", "other", "--yes", "--json"]).json(), json!({ "removed": "other" }));
@@ -116,8 +116,8 @@ async fn a_key_is_read_from_standard_input_judged_by_the_server_and_never_shown(
     }
     assert!(!flow::profile_folder(&home).join("profile.toml").exists(), "nothing was kept");
     for key in [&narrow, &key] {
-        let done = set(&format!("{key}\n"));
-        assert!(done.said().contains("the API key is stored") && !done.stdout.contains(key.as_str()), "{done:?}");
+        let output = set(&format!("{key}\n"));
+        assert!(output.said().contains("the API key is stored") && !output.stdout.contains(key.as_str()), "{output:?}");
         assert_eq!(flow::profile(&home)["api_key"].as_str(), Some(key.as_str()));
     }
     assert!(!home.run(&["profile", "show"]).said().contains(&key));

@@ -1,5 +1,5 @@
-//! The coding agents themselves: each lists what `attache connect` wrote, runs its hooks and calls its MCP server, and does neither after
-//! `disconnect`. Their model is `tests/agents/model.mjs`, and a proxy that does not exist keeps them from any other network.
+//! The coding agents themselves: each lists the configuration of `attache connect`, runs its hooks and calls its MCP server, and does
+//! neither after `disconnect`. Their model is `tests/agents/model.mjs`, and a proxy that does not exist prevents other network requests.
 
 mod agents;
 
@@ -21,7 +21,7 @@ use blackbox::{TIME_LIMIT, eventually, flow};
 use harness::event::Machine;
 use harness::npm;
 
-/// After it, an agent is killed with all that it started.
+/// Timeout after which an agent is killed with its child processes.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 /// The model of the agents; killed when dropped.
@@ -51,7 +51,7 @@ impl Drop for Model {
     }
 }
 
-/// An agent that is connected with a server, in a home folder of its own.
+/// An agent that is connected with a server, in its own home folder.
 struct Workplace {
     agent: &'static Agent,
     program: PathBuf,
@@ -186,7 +186,7 @@ async fn connected_used_and_disconnected(agent: &'static Agent) {
     let (list, listed) = agent.list;
     let said = workplace.run(list);
     assert!(said.contains("attache") && said.contains(listed), "{said}");
-    // Claude Code ends a session that it has not begun.
+    // Claude Code reports the end of a session without a start.
     sent(&workplace.home).await;
     let before = workplace.recorded().await;
     assert!(before.iter().all(|line| line == "session_ended session"), "{before:?}");

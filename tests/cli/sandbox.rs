@@ -52,8 +52,8 @@ async fn a_worker_is_confined_before_it_reads_the_head() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_doctor_reports_missing_system_features() {
     let sandbox = |home: &Home| {
-        let told: Value = serde_json::from_str(&home.run(&["doctor", "--json"]).stdout).unwrap();
-        told["findings"].as_array().unwrap().iter().find(|finding| finding["about"] == "sandbox").unwrap().clone()
+        let value: Value = serde_json::from_str(&home.run(&["doctor", "--json"]).stdout).unwrap();
+        value["findings"].as_array().unwrap().iter().find(|finding| finding["about"] == "sandbox").unwrap().clone()
     };
     let whole = sandbox(&Home::new());
     assert_eq!((&whole["state"], &whole["found"]), (&json!("good"), &json!("landlock, seccomp")));

@@ -12,18 +12,18 @@ async fn search_results_are_printed_with_their_chunk_or_as_json() {
     std::fs::write(home.dir.path().join("roses.md"), long).unwrap();
     std::fs::write(home.dir.path().join("tides.md"), "# Tides\u{1b}[31m\n\nThe moon pulls the sea.").unwrap();
     home.run(&["add", "roses.md", "tides.md"]).said();
-    let done = home.run(&["search", "when", "do", "I", "prune", "in", "March?"]);
-    let said = done.said();
+    let output = home.run(&["search", "when", "do", "I", "prune", "in", "March?"]);
+    let said = output.said();
     assert!(said.starts_with(" 1. Roses\n    "), "{said}");
     assert!(said.contains('█') && said.contains("/knowledge/memories/") && !said.contains("# Roses"), "{said}");
     // The part around the words that were looked for.
     assert!(said.contains("    … ") && said.contains("Prune") && said.contains("March"), "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 100) && !said.contains('\u{1b}'), "{said}");
     assert!(home.run(&["search", "moon"]).said().contains("Tides [31m"));
-    let found = home.run(&["search", "roses", "--limit", "1", "--json"]).json();
-    assert_eq!(found["results"].as_array().unwrap().len(), 1);
+    let value = home.run(&["search", "roses", "--limit", "1", "--json"]).json();
+    assert_eq!(value["results"].as_array().unwrap().len(), 1);
     for member in ["id", "title", "url", "content", "similarity", "createdAt", "type", "chunks"] {
-        assert!(!found["results"][0][member].is_null(), "{member}");
+        assert!(!value["results"][0][member].is_null(), "{member}");
     }
     assert_eq!(home.run(&["search", "roses", "--threshold", "1"]).said(), "no results");
     assert!(!home.run(&["search", "roses", "--chunks", "0"]).said().contains("friends"));

@@ -25,7 +25,7 @@ impl Canaries {
         secret
     }
 
-    /// Fails if `bytes` contains any of them.
+    /// Fails if `bytes` contains a canary.
     fn absent(&self, place: &str, bytes: &[u8]) {
         for (name, secret) in &self.0 {
             for at in positions(bytes, secret.as_bytes()) {
@@ -156,7 +156,7 @@ impl Tour {
             Client::new().get(&format!("{activity}?limit=0&cursor={token}"), Credential::Bearer(token.clone())).await;
         self.error("an odd query", &odd);
 
-        // Events: forwarded, held, refused, with content that is the person's alone.
+        // Events: forwarded, held, refused, with private content.
         let content = "the private thoughts of a countess";
         self.canaries.keep("content", content);
         let mut chain = Chain::new(&machine);

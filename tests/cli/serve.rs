@@ -109,7 +109,7 @@ async fn a_failed_store_request_is_logged_with_its_cause() {
     .await;
 }
 
-/// A server whose statistics service has received a request and not answered.
+/// A server that waits for a response of its statistics service.
 struct Busy {
     home: Home,
     upstream: Arc<Upstream>,
@@ -271,8 +271,8 @@ async fn other_commands_create_and_migrate_no_database() {
 async fn a_start_without_migrating_refuses_older_tables_and_changes_none() {
     let home = Home::new();
     let refuses = |reasons: &[&str]| {
-        let done = home.run(&["serve", "--no-migrate"]);
-        done.refused(1, &[reasons, &["--no-migrate", "attache migrate"]].concat());
+        let output = home.run(&["serve", "--no-migrate"]);
+        output.refused(1, &[reasons, &["--no-migrate", "attache migrate"]].concat());
     };
     refuses(&["the main database does not exist"]);
     assert!(!home.data().exists(), "nothing is made");

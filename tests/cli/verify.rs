@@ -1,4 +1,4 @@
-//! `attache verify`: a proof, a pinned key, and nothing else. It is run in an empty folder, with no server and no data.
+//! `attache verify` with only a proof and a pinned key: it runs in an empty folder, without a server and data.
 
 use domain::Rng;
 use serde_json::Value;
@@ -34,19 +34,19 @@ fn verify(proof: &Value, vkey: &str) -> Done {
 async fn a_valid_proof_is_reported_with_its_content() {
     let (proofs, vkey) = proofs().await;
     for proof in &proofs {
-        let done = verify(proof, &vkey);
-        let said = done.said();
+        let output = verify(proof, &vkey);
+        let said = output.said();
         for member in ["event_id", "receipt_id", "self"] {
             assert!(said.contains(proof[member].as_str().unwrap()), "{said}");
         }
         let home = Home::new();
-        let done = home.run_with_input(&["verify", "-", "--vkey", &vkey, "--json"], proof.to_string().as_bytes());
-        let shown = done.json();
-        assert_eq!(shown["valid"], true);
+        let output = home.run_with_input(&["verify", "-", "--vkey", &vkey, "--json"], proof.to_string().as_bytes());
+        let value = output.json();
+        assert_eq!(value["valid"], true);
         for member in ["event_id", "receipt_id", "self", "leaf_index", "root_hash"] {
-            assert_eq!(shown[member], proof[member], "{member}");
+            assert_eq!(value[member], proof[member], "{member}");
         }
-        assert_eq!(shown["seq"], proof["chain"]["seq"]);
+        assert_eq!(value["seq"], proof["chain"]["seq"]);
         assert!(!home.data().exists());
     }
 }
@@ -82,9 +82,9 @@ async fn a_proof_that_was_touched_names_the_member() {
     for (pointer, value, member) in cases {
         let mut touched = second.clone();
         *touched.pointer_mut(pointer).unwrap() = value;
-        let done = verify(&touched, &vkey);
-        done.refused(1, &[&format!("{member}: ")]);
-        assert_eq!(done.stdout, "", "{pointer}");
+        let output = verify(&touched, &vkey);
+        output.refused(1, &[&format!("{member}: ")]);
+        assert_eq!(output.stdout, "", "{pointer}");
     }
     let mut touched = second.clone();
     touched.as_object_mut().unwrap().remove("leaf_hash");
@@ -96,9 +96,9 @@ async fn a_proof_that_was_touched_names_the_member() {
     let mut touched = second.clone();
     touched["self"] = first["self"].clone();
     let home = Home::new();
-    let done = home.run_with_input(&["verify", "-", "--vkey", &vkey, "--json"], touched.to_string().as_bytes());
-    done.refused(1, &["the proof does not hold: self: "]);
-    let said: Value = serde_json::from_str(&done.stdout).unwrap();
+    let output = home.run_with_input(&["verify", "-", "--vkey", &vkey, "--json"], touched.to_string().as_bytes());
+    output.refused(1, &["the proof does not hold: self: "]);
+    let said: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!((&said["valid"], &said["member"]), (&false.into(), &"self".into()));
 }
 

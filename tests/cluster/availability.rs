@@ -1,19 +1,19 @@
-//! For how long a node took no event although events were sent to it all the time.
+//! The time in which a node accepted no event although clients sent events continuously.
 
 use std::time::{Duration, Instant};
 
-/// The answers of one node over time.
+/// The responses of one node over time.
 #[derive(Debug)]
 pub struct Availability {
     /// The time of its last acknowledgement.
     taken: Instant,
-    /// Since when the test does nothing to the node; `None` while it is stopped, cut off or starting.
+    /// Time from which the test does not disturb the node; `None` while it is stopped, cut off or starting.
     untouched: Option<Instant>,
     /// Since when each check of `/readyz` answered 200.
     ready: Option<Instant>,
-    /// The longest time without an acknowledgement while the test did nothing to it.
+    /// The longest time without an acknowledgement while the node was undisturbed.
     refused: Duration,
-    /// The longest time without an acknowledgement while the test did something to it and `/readyz` was 200: a balancer would have sent
+    /// The longest time without an acknowledgement while the test disturbed the node and `/readyz` was 200: a balancer would have sent
     /// requests to it.
     unready_late: Duration,
     acknowledged: u64,
@@ -50,21 +50,21 @@ impl Availability {
         self.ready = ready.then(|| self.ready.unwrap_or_else(Instant::now));
     }
 
-    /// The test begins to disturb the node.
+    /// The test starts to disturb the node.
     pub fn touch(&mut self) {
         self.account();
         self.untouched = None;
-        // Readiness from before the fault is no statement about it.
+        // A check of readiness before the fault does not apply to it.
         self.ready = None;
     }
 
-    /// The test leaves the node alone.
+    /// The test stops to disturb the node.
     pub fn leave(&mut self) {
         self.account();
         self.untouched = Some(Instant::now());
     }
 
-    /// Whether the test leaves the node alone.
+    /// Whether the test does not disturb the node.
     pub fn is_untouched(&self) -> bool {
         self.untouched.is_some()
     }

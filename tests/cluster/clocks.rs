@@ -1,4 +1,4 @@
-//! Nodes whose clocks are a minute behind and ahead.
+//! Nodes with clocks a minute behind and ahead.
 
 use blackbox::preload;
 

@@ -1,4 +1,4 @@
-//! Nodes that end without a word and start again.
+//! Nodes that are killed and start again.
 
 use std::time::Duration;
 

@@ -43,7 +43,7 @@ async fn soak_nodes_that_are_stopped_in_a_transaction_delay_no_other() {
             tokio::time::sleep(Duration::from_millis(80)).await;
             let abandoned: i64 = sqlx::query_scalar(ABANDONED).fetch_one(&mut activity).await.unwrap();
             hits += usize::from(abandoned > 0);
-            // A server whose transactions do not wait for it is never hit: the last attempt is a stop like any other.
+            // If transactions never wait for the stopped process, no attempt hits one: the last attempt is an ordinary stop.
             if abandoned > 0 || attempt == world.scale.attempts {
                 break;
             }

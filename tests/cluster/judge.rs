@@ -1,4 +1,4 @@
-//! Compares everything that was acknowledged with the rows of PostgreSQL, and the answers of all nodes with each other.
+//! Compares all acknowledged events with the rows of PostgreSQL, and the responses of all nodes with each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,7 +70,7 @@ struct Tree {
     waiting: i64,
 }
 
-/// A link of a chain: its event, its seal and that of the event before.
+/// A link of a chain: its event, its seal and the seal of the previous event.
 type Links = BTreeMap<i64, (Uuid, String, String)>;
 
 /// Asserts P1 to P3 and the soundness of the log after a run, from outside of all servers.
@@ -159,7 +159,7 @@ fn judge_bytes(event: &StoredEvent, sent: &Sent) -> String {
     seal
 }
 
-/// The stored hash of the leaf is that of the members to which the tree commits.
+/// Asserts that the stored hash of the leaf is the hash of the members to which the tree commits.
 fn judge_leaf(event: &StoredEvent, sent: &Sent) -> Hash {
     let members = json!({
         "agent_id": event.agent_id,
@@ -178,8 +178,8 @@ fn judge_leaf(event: &StoredEvent, sent: &Sent) -> Hash {
     hash
 }
 
-/// The signed root is that of the leaves, each checkpoint that any node showed is of a beginning of this tree, all nodes publish one key,
-/// and they prove that one checkpoint continues the other.
+/// Asserts that the signed root is the root of the leaves, that each checkpoint of a node is of a prefix of this tree, that all nodes
+/// publish one key, and that they prove the consistency of checkpoints.
 async fn judge_tree(world: &World, database: &mut PgConnection, leaves: &[Hash]) {
     let tree: Tree = sqlx::query_as(TREE).fetch_one(database).await.unwrap();
     let (seen, _) = world.observer.seen();

@@ -1,4 +1,4 @@
-//! Everything that was sent and acknowledged, outside of the servers.
+//! All sent and acknowledged events, recorded outside of the servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub struct Sent {
     pub receipt: Option<String>,
 }
 
-/// All events by id. A contradiction between two acknowledgements fails the test at once.
+/// All events by id. A contradiction between two acknowledgements fails the test immediately.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     pub machines: Vec<Machine>,

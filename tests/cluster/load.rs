@@ -21,9 +21,9 @@ use crate::scale::index;
 const REQUEST_DEADLINE: Duration = Duration::from_secs(3);
 /// Pause before the same bytes are sent again.
 const RESEND_PAUSE: Duration = Duration::from_millis(20);
-/// One event of this number is sent to any node instead of the chain's own, except by the first sender of each node.
+/// One of this number of events is sent to any node instead of the chain's node, except by the first sender of each node.
 const STRAY_EVERY: u64 = 10;
-/// One acknowledged event of this number is sent again.
+/// One of this number of acknowledged events is sent again.
 const AGAIN_EVERY: u64 = 40;
 
 /// A node as its clients see it.
@@ -45,12 +45,12 @@ pub struct Shared {
     pub refused: Mutex<(Vec<String>, usize)>,
     /// The longest time from the first attempt at an untouched node until the acknowledgement, of chains that the test has not locked.
     pub waited: Mutex<Duration>,
-    /// The computer whose chains the test has locked.
+    /// The computer with locked chains.
     pub locked: Mutex<Option<usize>>,
     pub stop: watch::Sender<bool>,
 }
 
-/// Locks a mutex whose holder may have failed: the failure is reported elsewhere.
+/// Locks a mutex, ignoring a panic of a previous holder: that panic is reported elsewhere.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -62,7 +62,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts a sender for each chain, and one whose events are held.
+    /// Starts a sender for each chain, and a sender of events that are held.
     pub fn start(shared: Arc<Shared>, chains: Vec<(usize, Chain)>, holder: Machine, rng: &Rng) -> Self {
         let mut senders = JoinSet::new();
         for (number, (machine, chain)) in chains.into_iter().enumerate() {
@@ -82,7 +82,7 @@ impl Load {
         }
     }
 
-    /// Ends the traffic; each event that was begun is sent until it is acknowledged.
+    /// Ends the traffic; each started event is sent until it is acknowledged.
     pub async fn end(&mut self) {
         self.shared.stop.send_replace(true);
         let whole = async {

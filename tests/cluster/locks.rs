@@ -1,4 +1,4 @@
-//! Rows that a stranger has locked: an operator in a shell, or a process that is gone.
+//! Rows that another session has locked: an operator in a shell, or a process that has ended.
 
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::load::lock;
 use crate::world::{Differences, World};
 
-/// The computer whose chains are locked.
+/// The computer with locked chains.
 const LOCKED: usize = 0;
 
 /// Rows on which no chain depends.

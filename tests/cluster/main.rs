@@ -1,12 +1,12 @@
-//! Several nodes on one PostgreSQL, under load, while one of them or the database fails (`docs/promises.md`, P1 to P3, P25 and P29).
+//! Several nodes on one PostgreSQL, under load, while a node or the database fails (`docs/promises.md`, P1 to P3, P25 and P29).
 //!
 //! | module | content |
 //! |---|---|
-//! | [`world`] | nodes with folders and addresses of their own, and the database that they share |
+//! | [`world`] | nodes with separate folders and addresses, and the database that they share |
 //! | [`load`] | senders: each resends the same bytes until they are acknowledged |
-//! | [`availability`] | how long a node that nothing was done to took no event |
-//! | [`observer`] | reads the checkpoints of all nodes all the time |
-//! | [`ledger`], [`judge`] | everything that was acknowledged, and its comparison with the rows of PostgreSQL |
+//! | [`availability`] | how long an undisturbed node accepted no event |
+//! | [`observer`] | reads the checkpoints of all nodes continuously |
+//! | [`ledger`], [`judge`] | all acknowledged events, and their comparison with the rows of PostgreSQL |
 //! | [`merkle`], [`note`] | RFC 6962 and signed notes, written for these tests and independent of the server |
 //!
 //! The other modules have a kind of fault each. `ATTACHE_SOAK=1` runs long faults and asserts the availability that is promised; without it

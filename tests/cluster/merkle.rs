@@ -6,12 +6,10 @@ use sha2::{Digest, Sha256};
 
 pub type Hash = [u8; 32];
 
-/// SHA-256 of some bytes.
 pub fn sha256(bytes: &[u8]) -> Hash {
     Sha256::digest(bytes).into()
 }
 
-/// The hash of a leaf with these bytes.
 pub fn leaf(bytes: &[u8]) -> Hash {
     Sha256::new_with_prefix([0]).chain_update(bytes).finalize().into()
 }
@@ -67,7 +65,7 @@ pub fn root_of_path(leaf: Hash, index: u64, size: u64, path: &[Hash]) -> Option<
     (last == 0).then_some(hash)
 }
 
-/// Whether a consistency path shows that the tree of `from` leaves is the beginning of the tree of `to` leaves.
+/// Whether a consistency path proves that the tree of `from` leaves is a prefix of the tree of `to` leaves.
 pub fn is_consistent(from: (u64, Hash), to: (u64, Hash), path: &[Hash]) -> bool {
     let ((from, old), (to, new)) = (from, to);
     if from == 0 || from >= to {

@@ -13,7 +13,7 @@ use crate::note::Key;
 
 /// Pause between two looks at all nodes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A frozen node answers nothing.
+/// Timeout of a request: a frozen node does not respond.
 const DEADLINE: Duration = Duration::from_secs(1);
 
 /// The checkpoints that were seen.
@@ -39,7 +39,7 @@ impl Observer {
         Self { key, seen: Mutex::default() }
     }
 
-    /// Looks at each of these nodes again and again.
+    /// Requests the checkpoint of each of these nodes repeatedly.
     pub async fn look(self: Arc<Self>, client: Client, urls: Arc<Mutex<Vec<String>>>) {
         loop {
             let now = lock(&urls).clone();

@@ -58,7 +58,7 @@ async fn soak_a_rolling_restart_refuses_no_request() {
     if world.scale.soak {
         assert_eq!(refused.len(), 0, "of {taken} requests, none may be refused");
     } else {
-        // Beside other tests a node may be too busy for a request, or the balancer for a check.
+        // While other tests run, a node may be too busy for a request, or the balancer for a check.
         assert!(refused.len() <= taken / 50, "{} of {taken} requests were refused", refused.len());
     }
     world.end("rolling restart").await;

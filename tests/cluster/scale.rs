@@ -1,4 +1,4 @@
-//! How long and how large a run is.
+//! Duration and size of a run.
 
 use std::time::Duration;
 
@@ -7,22 +7,21 @@ use domain::Rng;
 /// Sizes and bounds of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
-    /// Chains, whose senders run concurrently.
+    /// Number of chains; their senders run concurrently.
     pub chains: usize,
     /// Number of repetitions of a fault.
     pub rounds: usize,
     /// Number of nodes that are killed, one after the other.
     pub deaths: usize,
-    /// Duration of a fault.
     pub fault: Duration,
     /// Attempts to stop a node in the middle of a transaction.
     pub attempts: usize,
     /// Traffic between two faults.
     pub calm: Duration,
-    /// Events whose proofs are read from each node.
+    /// Number of events with proofs that are read from each node.
     pub proofs: usize,
-    /// Longest time in which a node that nothing was done to may take no event. The promise is 2 s (P25); a short run, beside other tests,
-    /// fails only far beyond it.
+    /// Maximum time in which an undisturbed node may accept no event. The promise is 2 s (P25); a short run, at the same time as other
+    /// tests, fails only far beyond it.
     pub refused_max: Duration,
     /// Whether the promised times are asserted.
     pub soak: bool,

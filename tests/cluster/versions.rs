@@ -21,11 +21,11 @@ async fn soak_nodes_of_two_versions_serve_together_until_and_after_the_upgrade_i
     let differences = Differences { program: Some(older.clone()), ..Differences::default() };
     let mut world = World::begin(&database.url, differences).await;
     let mut connection = harness::postgres::connect(&database.url).await;
-    let before = schema(&mut connection).await;
+    let rows = schema(&mut connection).await;
     for node in 0..NODES {
         replace(&mut world, node, &newer).await;
         if node == 0 {
-            eprintln!("schema {before} of the older version, {} of this one", schema(&mut connection).await);
+            eprintln!("schema {rows} of the older version, {} of this one", schema(&mut connection).await);
         }
     }
     for node in 0..NODES {
@@ -35,7 +35,7 @@ async fn soak_nodes_of_two_versions_serve_together_until_and_after_the_upgrade_i
     world.end("two versions").await;
 }
 
-/// Ends a node and starts it with another program at the same address, with traffic on all of them before and after.
+/// Ends a node and starts it with another program at the same address, with traffic on all nodes before and after.
 async fn replace(world: &mut World, node: usize, program: &Path) {
     world.traffic(world.scale.calm).await;
     world.nodes[node].touch();

@@ -1,4 +1,4 @@
-//! Nodes with folders and addresses of their own on one PostgreSQL, their senders, and their observer.
+//! Nodes with separate folders and addresses on one PostgreSQL, their senders, and their observer.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,9 +38,9 @@ const CHECK_DEADLINE: Duration = Duration::from_secs(1);
 pub struct Differences {
     /// The library that shifts clocks, and the shift of each node in seconds.
     pub clocks: Option<(PathBuf, [i64; NODES])>,
-    /// Settings of all nodes, beside those of [`node_home`].
+    /// Settings of all nodes, in addition to the settings of [`node_home`].
     pub settings: Vec<(&'static str, String)>,
-    /// The program of all nodes, if it is not the one that is tested.
+    /// The program of all nodes; `None` for the tested program.
     pub program: Option<PathBuf>,
 }
 
@@ -68,8 +68,7 @@ pub struct World {
     tasks: JoinSet<()>,
 }
 
-/// Addresses of one cluster, on which no other program listens: each node has an address of the loopback network for itself, and can be
-/// started at it again.
+/// Addresses of one cluster, on which no other program listens: each node has its own loopback address, and can restart with it.
 #[derive(Debug, Clone, Copy)]
 struct Addresses([u8; 3]);
 
@@ -110,7 +109,7 @@ impl Node {
         self.server.as_ref().unwrap().process.signal(name);
     }
 
-    /// SIGTERM, until the process has ended by itself.
+    /// Sends SIGTERM, and waits until the process has ended.
     pub async fn terminate(&mut self) {
         let mut server = self.server.take().unwrap();
         server.process.signal("TERM");
@@ -118,7 +117,7 @@ impl Node {
         assert!(status.success(), "{status}\n{}", server.process.stderr.text());
     }
 
-    /// The test begins to disturb the node.
+    /// The test starts to disturb the node.
     pub fn touch(&self) {
         lock(&self.target.availability).touch();
     }
@@ -210,7 +209,7 @@ impl World {
         }
     }
 
-    /// Waits until the node acknowledges an event after a fault, and leaves it alone from then on; returns the time that it took.
+    /// Waits until the node acknowledges an event after a fault, and marks it as undisturbed; returns the waiting time.
     pub async fn recovers(&mut self, node: usize) -> Duration {
         let target = Arc::clone(&self.nodes[node].target);
         let (begun, before) = (Instant::now(), lock(&target.availability).acknowledged());
@@ -225,7 +224,8 @@ impl World {
         begun.elapsed()
     }
 
-    /// Prints how long untouched nodes refused events, and asserts the promise in a soak, or a generous multiple of it.
+    /// Prints the longest times in which undisturbed nodes refused events; asserts the promise in a soak, otherwise a generous multiple of
+    /// it.
     pub fn assert_available(&self, fault: &str) {
         let (mut refused, mut late) = (Duration::ZERO, Duration::ZERO);
         for node in &self.nodes {
@@ -244,7 +244,7 @@ impl World {
         );
     }
 
-    /// Ends the traffic and compares everything that was acknowledged with the database.
+    /// Ends the traffic and compares all acknowledged events with the database.
     pub async fn end(mut self, fault: &str) {
         self.load.end().await;
         self.assert_alive();

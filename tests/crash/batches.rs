@@ -1,4 +1,4 @@
-//! A batch survives its client and its server: kill −9 in its middle, again and again, and every item ends once.
+//! A batch survives its client and its server: repeated kill −9 while it runs, and every item ends once.
 
 use domain::Rng;
 
@@ -37,6 +37,6 @@ async fn a_batch_has_one_outcome_per_item_through_server_kills() {
     }
     assert!(deaths > 2, "seed {seed}: it died only {deaths} times");
     assert_stored(&server, &key, &messages).await;
-    // The stream from its beginning is the same.
+    // The stream from its start is the same.
     assert_eq!(rejoin(&server, &key, &batch, None).await.whole().await, messages);
 }

@@ -1,6 +1,6 @@
-//! All kinds of acknowledged work under `kill -9`. Beside the senders of [`super::soak`], a person changes consent levels and attaches
-//! computers, events are held, the operator's command releases events, and batches and imports are added. Each client repeats its
-//! request until it has a response, and stores the acknowledged facts. The server has to show each of them exactly once and in order;
+//! All kinds of acknowledged work under `kill -9`. In addition to the senders of [`super::soak`], a person changes consent levels and
+//! attaches computers, events are held, the operator's command releases events, and batches and imports are added. Each client repeats
+//! its request until it has a response, and stores the acknowledged facts. The server has to show each fact exactly once and in order;
 //! the endpoint of webhooks and the mail server have to receive each notification at least once.
 
 mod clients;

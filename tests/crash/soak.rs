@@ -51,7 +51,7 @@ fn rng() -> Rng {
     Rng::seeded(seed)
 }
 
-/// A server, its senders, and the hand that kills it.
+/// A server, its senders, and the task that kills it.
 pub(crate) struct Soak {
     pub(crate) home: Arc<Home>,
     server: Server,
@@ -173,7 +173,7 @@ impl Soak {
                         .fetch_one(&mut connection)
                         .await
                         .unwrap();
-                    // False when it has ended by itself meanwhile.
+                    // False if the backend ended before the call.
                     eprintln!("backend {pid} terminated: {gone}");
                 }
             }

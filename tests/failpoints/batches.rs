@@ -49,9 +49,9 @@ async fn a_committed_batch_is_processed_even_if_its_response_was_lost() {
     let server = home.serve().await;
     eventually("all notes are found", async || {
         let search = json!({ "query": "note about", "limit": 50 });
-        let asked = request(&server, &key, reqwest::Method::POST, "/v1/search").json(&search).send().await.unwrap();
-        let found: Value = asked.json().await.unwrap();
-        (found["results"].as_array().unwrap().len() == NOTES).then_some(())
+        let response = request(&server, &key, reqwest::Method::POST, "/v1/search").json(&search).send().await.unwrap();
+        let value: Value = response.json().await.unwrap();
+        (value["results"].as_array().unwrap().len() == NOTES).then_some(())
     })
     .await;
 }

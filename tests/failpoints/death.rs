@@ -34,7 +34,7 @@ async fn send_until_death(server: &mut Server, machine: &Machine, hopeless: bool
     sent
 }
 
-/// Dies at `place` while it accepts an event, and keeps its promises. `there`: whether the unanswered event was stored.
+/// The server dies at `place` while it accepts an event, and keeps its promises. `there`: whether the unanswered event was stored.
 async fn dies_while_forwarding(place: &str, there: bool) {
     let home = Home::new();
     let mut server = home.serve_failing(&format!("{place}={BEFORE}*off->1*return")).await;
@@ -233,7 +233,7 @@ async fn dies_while_counting(place: &str) {
         bar["memory"]["percent_left"].as_f64().unwrap()
     };
     assert!((left().await - 70.0).abs() < f64::EPSILON, "{place}");
-    // Once all of it is counted, nothing is left to be seen beyond, and it is the same.
+    // After all events are counted, no uncounted event remains, and the usage is the same.
     let file = home.data().join("attache.db");
     let store = store::Store::open(&store::DatabaseSettings::default(), &file).await.unwrap();
     eventually("everything is counted", async || (store.usage_counted().await.unwrap() == BEFORE as u64).then_some(()))

@@ -10,13 +10,13 @@
 //! | `devices.poll`, `devices.approve`, `devices.approved` | a device poller: polled, and around the commit of an approval |
 //! | `batches.taken`, `batches.ready`, `batches.put`, `batches.finished` | a batch is committed; an item is ready, kept, and its outcome written |
 //! | `outbox.before`, `outbox.after` | a change of consent is committed, its event not forwarded |
-//! | `sequence.pass`, `watch.pass`, `janitor.pass` | each pass of these |
-//! | `meter.pass`, `presence.pass`, `budget.pass`, `outbox.pass`, `anchor.pass`, `node.pass` | and of these |
+//! | `sequence.pass`, `watch.pass`, `janitor.pass` | each pass of these actors |
+//! | `meter.pass`, `presence.pass`, `budget.pass`, `outbox.pass`, `anchor.pass`, `node.pass` | each pass of these actors |
 //! | `webhook.pass`, `webhook.sent` | the sender of notifications looks for due ones; one was sent and is not marked |
 //! | `meter.count`, `meter.counted` | around the transaction that counts usage |
 //! | `mail.look`, `mail.sent` | the mailer looks for due mail; a mail was sent and is not marked |
 //! | `lookup.read` | PostgreSQL: before computers are looked up by their secrets |
-//! | `epoch.begun`, `epoch.recorded` | a new epoch of the log has its key; its record is appended, and the facts do not contain it |
+//! | `epoch.begun`, `epoch.recorded` | a new epoch of the log has its key; its record is appended, not yet in the main database |
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 

@@ -1,4 +1,4 @@
-//! An actor panics in a running server: others continue, it is restarted, and nothing acknowledged is lost.
+//! An actor panics in a running server: other actors continue, the supervisor restarts it, and no acknowledged data is lost.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use harness::event::{Chain, Machine};
 
 use crate::notified;
 
-/// A server with these failpoints, whose actors restart quickly.
+/// A server with these failpoints and actors that restart quickly.
 async fn world(failpoints: &str) -> (Home, Server, Machine) {
     let home = Home::new().set("actors.restart.backoff_min", "10ms").set("actors.restart.backoff_max", "20ms");
     let server = home.serve_failing(failpoints).await;
@@ -26,7 +26,7 @@ async fn node(server: &Server, name: &str) -> Value {
     found.unwrap_or_else(|| panic!("no {name} in {tree}"))
 }
 
-/// Waits until the actor was started again this often and runs.
+/// Waits until the actor was restarted this number of times and runs.
 async fn restarted(server: &Server, name: &str, times: u64) {
     eventually("the actor comes back", async || {
         let node = node(server, name).await;

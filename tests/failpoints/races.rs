@@ -1,4 +1,4 @@
-//! Races between two operations: a failpoint delays one of them until the other runs.
+//! Races between two operations: a failpoint delays one operation until the other runs.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Connections to PostgreSQL that die without a sign, and a PostgreSQL that is reachable and does not answer: behind a relay, at start, in
-//! service, and at the end.
+//! Connections to PostgreSQL that are lost without a reset, and a PostgreSQL that accepts connections but does not respond: behind a relay,
+//! at the start, during operation, and at the end.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ async fn behind_relay() -> Option<(TestDatabase, Relay)> {
     Some((database, relay))
 }
 
-/// A promise of seconds is asserted in long runs alone, with room for a busy machine.
+/// Asserts a promise in seconds in long runs only, with a margin for a busy computer.
 fn was_within(promised: Duration, begun: Instant, deed: &str) {
     let took = begun.elapsed();
     eprintln!("{deed} took {took:?}");

@@ -65,7 +65,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Lazily: the server that has its files open there is killed a moment later.
+        // A lazy unmount: the server still has open files there, and is killed afterwards.
         let unmounted = Command::new("umount").arg("-l").arg(&self.folder).status();
         if !unmounted.is_ok_and(|status| status.success()) {
             eprintln!("{} is still mounted", self.folder.display());

@@ -41,7 +41,7 @@ pub fn is_soak() -> bool {
     std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1")
 }
 
-/// The server, and everything that it acknowledged.
+/// The server, and all requests that it acknowledged.
 pub struct Patient {
     pub home: Home,
     pub server: Server,
@@ -59,7 +59,7 @@ pub struct Patient {
     kept: Vec<String>,
 }
 
-/// A home in which nothing but the fault refuses anything.
+/// A home with limits so high that only the fault causes refusals.
 pub fn home() -> Home {
     Home::new()
         .set("signin.codes_per_hour", "1000000")
@@ -262,13 +262,13 @@ impl Patient {
         self.traffic.url.send_replace(self.server.url.clone());
     }
 
-    /// Reads the activity of its own computer.
+    /// Reads the activity with the credential of its computer.
     pub async fn reads(&self) {
         let url = format!("{}/api/v1/activity", self.server.url);
         self.traffic.client.get(&url, &self.own.machine).await.expect(200);
     }
 
-    /// Waits until every code that was asked for is in the outbox.
+    /// Waits until every requested code is in the outbox.
     pub async fn mails_are_there(&self) {
         let outbox = self.home.data().join("outbox");
         eventually("every mail with a code is there", async || {
@@ -316,7 +316,7 @@ impl Patient {
     }
 }
 
-/// Refused for now: with the status of the specification, and not with anything else.
+/// Whether the response is the temporary refusal of the specification.
 fn is_refused(answer: &Response) -> bool {
     assert!(!matches!(answer.status, 500..=502 | 504), "{answer:?}");
     matches!(answer.status, 424 | 503)

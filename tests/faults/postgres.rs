@@ -25,7 +25,7 @@ async fn soak_a_postgres_that_stops_refuses_everything_and_its_start_heals_it() 
     patient.is_whole().await;
 }
 
-/// As a name that leads to a standby for a while after a switch-over, on which no connection stays open.
+/// As a host name that temporarily resolves to a standby after a switch-over, with all connections closed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_behind_the_name_refuses_everything_and_the_primary_heals_it() {
     let Some(primary) = harness::postgres::cluster().await else { return };

@@ -10,13 +10,13 @@ async fn read(text: &[u8], length: usize) -> Vec<String> {
     let pieces: Vec<std::io::Result<Bytes>> =
         text.chunks(length).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
     let messages = SseByteStream::new(futures_util::stream::iter(pieces));
-    let told = messages.map(|message| {
+    let value = messages.map(|message| {
         if let Ok(data) = message.as_ref().map(|message| message.data.as_deref().unwrap_or_default()) {
             let _ = serde_json::from_str::<BatchMessage>(data);
         }
         message.map_or_else(|_| "broken".to_owned(), |message| format!("{message:?}"))
     });
-    told.collect().await
+    value.collect().await
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! `docs/config.schema.json` describes `config.toml` for editors. It is derived, so that each setting is described once: names, types and defaults
-//! come from the typed settings, descriptions from the comments of `config.toml`, and enumerations from the reader's own refusals.
+//! `docs/config.schema.json` describes `config.toml` for editors. It is derived, so that each setting is described once: names, types and
+//! defaults come from the typed settings, descriptions from the comments of `config.toml`, and enumerations from the reader's own refusals.
 //!
 //! `make schema` writes it again.
 

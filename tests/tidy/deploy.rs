@@ -1,5 +1,5 @@
-//! The samples of `docs/deploy/` are valid for the programs that read them, and agree with the defaults of the server. A program that is not
-//! installed is reported, and is a failure with `ATTACHE_TEST_REQUIRE_ALL=1`: `make tools` installs all four.
+//! The samples of `docs/deploy/` are valid for the programs that read them, and agree with the defaults of the server. A program that is
+//! not installed is reported, and is a failure with `ATTACHE_TEST_REQUIRE_ALL=1`: `make tools` installs all four.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

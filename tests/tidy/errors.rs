@@ -4,7 +4,7 @@
 use super::tokens::{group_end, tokens};
 use crate::{product_sources, relative};
 
-/// Conversions of data whose failure may become the default value: the expressions of each reason. May only get shorter.
+/// Conversions of data that may use the default value on failure: the expressions of each reason. May only get shorter.
 const DEFAULTS: &[(&str, &[&str])] = &[
     (
         "strings, numbers and lists of them always serialise",
@@ -167,7 +167,7 @@ fn a_log_line_prints_the_whole_chain() {
                     faults.push(format!("{}:{}: error = %{value}", relative(&path), at + 1));
                 }
             }
-            // The short form of a field prints the message of the error alone.
+            // The short form of a field prints only the message of the error.
             if ["(%error,", " %error,", "(?error,", " ?error,"].iter().any(|field| line.contains(field)) {
                 faults.push(format!("{}:{}: {}", relative(&path), at + 1, line.trim()));
             }
@@ -180,7 +180,7 @@ fn a_log_line_prints_the_whole_chain() {
     );
 }
 
-/// Where the chain of calls begins that ends before `end`: `a::b(c).d()?` of the tokens.
+/// Start of the chain of calls that ends before `end`: `a::b(c).d()?` of the tokens.
 fn chain_start(tokens: &[String], end: usize) -> usize {
     let mut start = end;
     while start > 0 {
@@ -192,7 +192,7 @@ fn chain_start(tokens: &[String], end: usize) -> usize {
             while open > 0 && !opens(open) {
                 open -= 1;
             }
-            // A block is a chain of its own.
+            // A block starts a separate chain.
             if tokens[open] == "{" {
                 return start;
             }

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::{product_sources, relative};
 
-/// Crates whose futures are awaited by crates above them. `crates/store/src/pool` is below the functions that are awaited.
+/// Crates with futures that crates above them await. `crates/store/src/pool` is below the awaited functions.
 const CRATES: [&str; 5] =
     ["crates/store/src/", "crates/statistics/src/", "crates/knowledge/src/", "actors/src/", "crates/app/src/"];
 

@@ -1,4 +1,4 @@
-//! `docs/growth.md` says of each table how it grows, and the closing of an account reaches each table that has its rows.
+//! `docs/growth.md` describes the growth of each table, and closing an account reaches each table with its rows.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::{files_in, root, text};
 fn every_table_has_a_line_about_its_growth() {
     let mut tables: BTreeSet<String> = BTreeSet::new();
     let mut files = files_in(&root().join("migrations"), &["sql"]);
-    // In the order of their numbers: a table may be made again under another name, which is changed at once.
+    // In the order of their numbers: a migration may create a table again under another name and then rename it.
     files.sort();
     for file in files {
         let sql = std::fs::read_to_string(file).unwrap();

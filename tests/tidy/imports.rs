@@ -1,8 +1,8 @@
-//! Files of a crate import each other in few and small circles: a large circle has no order in which it can be read or tested.
+//! Files of a crate import each other in few and small circles: the files of a large circle cannot be read or tested separately.
 //!
-//! An import is a path that begins with `crate`, `self`, `super` or a child module, in a `use` or in code. It leads to the file of its longest
-//! prefix that is a module, and through a `pub use` there to the file of the item. A parent that only declares or re-exports a child does not
-//! import it. Modules under `#[cfg(test)]` may import anything.
+//! An import is a path that starts with `crate`, `self`, `super` or a child module, in a `use` or in code. It refers to the file of its
+//! longest prefix that is a module, and through a `pub use` there to the file of the item. A parent that only declares or re-exports a
+//! child does not import it. Modules under `#[cfg(test)]` may import any module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -131,14 +131,14 @@ fn tree(tokens: &[String]) -> Vec<(Vec<String>, String)> {
     found.into_iter().map(with_prefix).collect()
 }
 
-/// The files of one crate by their modules, and which of them each imports.
+/// The files of one crate by module, and the imports of each file.
 struct Crate {
     paths: BTreeMap<Module, PathBuf>,
     imports: BTreeMap<Module, BTreeSet<Module>>,
 }
 
 impl Crate {
-    /// A crate whose modules are in `folder` and whose root is `lib.rs` there, or `main.rs`.
+    /// A crate with its modules in `folder` and the root `lib.rs` or `main.rs` there.
     fn read(folder: &Path) -> Self {
         let root = if folder.join("lib.rs").exists() { "lib" } else { "main" };
         let mut paths = BTreeMap::new();
@@ -194,7 +194,7 @@ impl Crate {
     }
 }
 
-/// The file that a path leads to. Re-exports are followed a few times, which is more than any chain of them has.
+/// The file that a path refers to. Re-exports are followed up to six times, which is more than any chain of re-exports has.
 fn resolve(files: &BTreeMap<Module, File>, path: &[String], depth: u8) -> Option<Module> {
     let length = (0..=path.len()).rev().find(|length| files.contains_key(&path[..*length]))?;
     let base = path[..length].to_vec();
@@ -209,7 +209,7 @@ fn resolve(files: &BTreeMap<Module, File>, path: &[String], depth: u8) -> Option
     Some(base)
 }
 
-/// The folders of all crates: those of packages, and those of tests that have several files.
+/// The folders of all crates: of packages, and of tests with several files.
 fn crates() -> Vec<PathBuf> {
     let mut folders = BTreeSet::new();
     for path in sources(&root()) {

@@ -1,11 +1,13 @@
-//! A public type name has one meaning. Floors may share a noun for one thing (`Space` of the domain and of the protocol); two things may not.
+//! A public type name has one meaning. Floors may share a noun for one thing (`Space` of the domain and of the protocol); two things may
+//! not.
 
 use std::collections::BTreeMap;
 
 use super::tokens::tokens;
 use crate::{product_sources, relative};
 
-/// Names that several files define. Each of these is one noun on several floors, or two names that no file uses together. May only be lowered.
+/// Names that several files define. Each of these is one noun on several floors, or two names that no file uses together. May only be
+/// lowered.
 const SHARED_NAMES_MAX: usize = 40;
 
 /// Names that each module of a kind defines for itself, and that are read with their module: `mail::Dependencies`.

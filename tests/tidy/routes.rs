@@ -1,5 +1,5 @@
-//! The tables of routes in `docs/protocol/README.md` are generated, as the description of the API is: a row for each route of the route tables, with
-//! the summary of its operation and the place that explains it. A route that no page explains fails.
+//! The tables of routes in `docs/protocol/README.md` are generated, like the description of the API: a row for each route of the route
+//! tables, with the summary of its operation and a link to its explanation. The test fails for a route without an explanation.
 //!
 //! `make schema` writes them again.
 
@@ -72,8 +72,8 @@ fn lines() -> Vec<Line> {
     lines
 }
 
-/// The place that explains a route: a line that begins with its method and path, then one that contains them, then a row of a table that begins
-/// with its path.
+/// The place that explains a route: a line that starts with its method and path, else a line that contains them, else a row of a table
+/// that starts with its path.
 fn place<'l>(lines: &'l [Line], method: &str, path: &str) -> Option<&'l str> {
     let (path, ends): (&str, &[&str]) = match path.split_once("{*") {
         Some((before, _)) => (before, &["<"]),

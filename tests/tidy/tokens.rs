@@ -1,5 +1,5 @@
-//! Rust source as tokens, as far as these tests need it: identifiers, numbers, `::`, and single characters. Comments are left out; the text of
-//! a string or a character is replaced by the token `"`.
+//! Rust source as tokens, as far as these tests need it: identifiers, numbers, `::`, and single characters. Comments are left out; the text
+//! of a string or a character is replaced by the token `"`.
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 

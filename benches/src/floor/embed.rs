@@ -1,4 +1,4 @@
-//! F4: the sentence model alone, on the same texts as the product.
+//! F4: the sentence model without the product, on the same texts.
 
 use std::io::stdin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ pub fn together(threads: usize) -> Result<()> {
     let texts: Vec<&String> = items.iter().flatten().collect();
     let model = Model::bundled()?;
     let next = AtomicUsize::new(0);
-    let before = usage(std::process::id())?;
+    let usage_before = usage(std::process::id())?;
     let begin = Instant::now();
     let work = || {
         let mut scratch = Scratch::default();
@@ -46,7 +46,7 @@ pub fn together(threads: usize) -> Result<()> {
         threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a thread of the floor panicked"))
     })?;
     let seconds = begin.elapsed().as_secs_f64();
-    let cost = usage(std::process::id())?.since(before);
+    let cost = usage(std::process::id())?.since(usage_before);
     Outcome::of(0, Answers::of(vec![0; items.len()], String::new()), seconds, cost).print()
 }
 
@@ -56,17 +56,17 @@ pub fn one_by_one(length: Duration) -> Result<()> {
     let model = Model::bundled()?;
     let mut scratch = Scratch::default();
     let mut latencies = Vec::new();
-    let before = usage(std::process::id())?;
+    let usage_before = usage(std::process::id())?;
     let begin = Instant::now();
     for text in texts.iter().cycle() {
-        let asked = Instant::now();
+        let start = Instant::now();
         std::hint::black_box(model.embed(&[model.tokens(text)], &mut scratch));
-        latencies.push(nanoseconds(asked.elapsed()));
+        latencies.push(nanoseconds(start.elapsed()));
         if begin.elapsed() > length {
             break;
         }
     }
     let seconds = begin.elapsed().as_secs_f64();
-    let cost = usage(std::process::id())?.since(before);
+    let cost = usage(std::process::id())?.since(usage_before);
     Outcome::of(0, Answers::of(latencies, String::new()), seconds, cost).print()
 }

@@ -20,7 +20,7 @@ pub async fn measure(at_once: usize) -> Result<()> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder().no_proxy().http1_only().build()?;
     let next = Arc::new(AtomicUsize::new(0));
-    let before = usage(std::process::id())?;
+    let usage_before = usage(std::process::id())?;
     let begin = Instant::now();
     let mut tasks = JoinSet::new();
     for _ in 0..at_once.max(1) {
@@ -28,11 +28,11 @@ pub async fn measure(at_once: usize) -> Result<()> {
         tasks.spawn(async move {
             let mut fetched = Vec::new();
             while let Some(address) = addresses.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let asked = Instant::now();
+                let start = Instant::now();
                 let answer = client.get(address).send().await?;
                 let status = answer.status().as_u16();
                 std::hint::black_box(answer.bytes().await?);
-                fetched.push((status, nanoseconds(asked.elapsed())));
+                fetched.push((status, nanoseconds(start.elapsed())));
             }
             Ok::<_, reqwest::Error>(fetched)
         });
@@ -44,7 +44,7 @@ pub async fn measure(at_once: usize) -> Result<()> {
         }
     }
     let seconds = begin.elapsed().as_secs_f64();
-    let cost = usage(std::process::id())?.since(before);
+    let cost = usage(std::process::id())?.since(usage_before);
     let good = Answers::of(latencies.remove(&200).unwrap_or_default(), String::new());
     let mut outcome = Outcome::of(200, good, seconds, cost);
     outcome.statuses.extend(latencies.into_iter().map(|(status, took)| (status, Answers::of(took, String::new()))));

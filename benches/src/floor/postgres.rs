@@ -17,9 +17,9 @@ pub async fn measure(url: &str, senders: usize, length: Duration) -> Result<()> 
     };
     let (user, address, database) = parts().ok_or_else(|| format!("not postgres://user@address/name: {url}"))?;
     let postgres = Postgres::prepare(address.parse()?, user, database)?;
-    let before = crate::usage::usage(std::process::id())?;
+    let usage_before = crate::usage::usage(std::process::id())?;
     let Measured { latencies, by_sender, took } = postgres.measure(senders, length).await?;
-    let usage = crate::usage::usage(std::process::id())?.since(before);
+    let usage = crate::usage::usage(std::process::id())?.since(usage_before);
     let outcome = Outcome::of(0, Answers::of(latencies, String::new()), took.as_secs_f64(), usage);
     Outcome { lanes_done: by_sender, ..outcome }.print()
 }

@@ -43,19 +43,19 @@ pub fn measure(rows: usize, seed: u64, length: Duration) -> Result<()> {
     let vectors: Vec<f32> = (0..rows).flat_map(|row| vector(row, seed)).collect();
     let arch = Arch::new();
     let mut latencies = Vec::new();
-    let before = usage(std::process::id())?;
+    let usage_before = usage(std::process::id())?;
     let begin = Instant::now();
     for nth in 0.. {
         let query = vector(rows + nth, seed);
-        let asked = Instant::now();
+        let start = Instant::now();
         std::hint::black_box(arch.dispatch(Scan { vectors: &vectors, query: &query }));
-        latencies.push(nanoseconds(asked.elapsed()));
+        latencies.push(nanoseconds(start.elapsed()));
         if begin.elapsed() > length {
             break;
         }
     }
     let seconds = begin.elapsed().as_secs_f64();
-    let cost = usage(std::process::id())?.since(before);
+    let cost = usage(std::process::id())?.since(usage_before);
     Outcome::of(0, Answers::of(latencies, String::new()), seconds, cost).print()
 }
 

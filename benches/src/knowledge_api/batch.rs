@@ -22,7 +22,7 @@ use crate::product::{Product, Upstream, make_folder};
 use crate::report::{Contestant, Finding, Goal, Report, Sample, Section};
 use crate::{client, measurement};
 
-/// Rounds take as long as embedding; more of them would not add information.
+/// Rounds take as long as embedding; more rounds would not add information.
 const ROUNDS_MAX: u32 = 3;
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// Number of fetches of each page by the floor.
@@ -156,11 +156,11 @@ impl BatchRounds {
     /// The product: every item must be stored.
     fn add(&mut self, product: &Product, holder: &KeyHolder, body: &Value, count: usize) -> Result<()> {
         let request = holder.post("/v1/batch-add", body);
-        let before = product.server.usage()?;
+        let usage_before = product.server.usage()?;
         let begin = Instant::now();
         let messages = client::hear(product.address, &request)?;
         let seconds = begin.elapsed().as_secs_f64();
-        let cost = product.server.usage()?.since(before);
+        let cost = product.server.usage()?.since(usage_before);
         let of = |kind: &str| {
             let mark = format!(r#""type":"{kind}""#);
             messages.iter().filter(move |(_, data)| data.contains(&mark))
@@ -181,8 +181,8 @@ impl BatchRounds {
     fn publish(self, name: &'static str, what: &str, goals: &[Goal], report: &mut Report) {
         let each = self.chunks as f64 / self.items.max(1) as f64;
         let rate = self.ours.median(|sample| sample.rate);
-        let found = format!("{rate:.1} items/s, {:.1} chunks/s", rate * each);
-        report.find(name, Finding::of(format!("{what}, {} chunks", self.chunks), found));
+        let text = format!("{rate:.1} items/s, {:.1} chunks/s", rate * each);
+        report.find(name, Finding::of(format!("{what}, {} chunks", self.chunks), text));
         report.section(&Section { name, goals: goals.to_vec(), floors: self.floors, product: Some(self.ours) });
     }
 }

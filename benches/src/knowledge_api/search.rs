@@ -44,7 +44,7 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     let search = |holder: &KeyHolder, query: &str| holder.post("/v1/search", &json!({ "query": query }));
     let warm: Vec<_> = queries.iter().map(|query| search(&few, query)).collect();
     client::send_all(product.address, &warm, 1)?;
-    let before = product.server.usage()?.resident_bytes;
+    let usage_before = product.server.usage()?.resident_bytes;
 
     let loading = Instant::now();
     let spaces = load(&product, chunks, options.seed)?;
@@ -99,11 +99,11 @@ pub fn among(chunks: usize, name: &'static str, options: &Options, report: &mut 
     report.find(name, found);
     filtered.publish(name, p99, report);
     report.find(name, Finding::of("first search, which reads the vectors", ms(first.as_secs_f64() * 1e6)));
-    report.find(name, memory(chunks, [before, indexed, after]));
+    report.find(name, memory(chunks, [usage_before, indexed, after]));
     Ok(())
 }
 
-/// Searches of spaces and of common words, whose costs are compared with searches of all memories.
+/// Searches of spaces and of common words; their costs are compared with searches of all memories.
 #[derive(Debug)]
 struct Filtered {
     cases: Vec<(Case, Vec<Bytes>, Contestant)>,
@@ -152,7 +152,7 @@ impl Filtered {
         Ok(())
     }
 
-    /// A filter must not cost more than none: `all` is the p99 of the searches of all memories.
+    /// A filtered search must not cost more than an unfiltered one: `all` is the p99 of the searches of all memories.
     fn publish(&self, name: &'static str, all: f64, report: &mut Report) {
         let of_common = self.cases.iter().find(|(case, ..)| case.is_common && !case.is_filtered);
         let all_common = of_common.map_or(all, |(.., contestant)| contestant.median(|sample| sample.p99_us));
@@ -213,7 +213,7 @@ impl Spaces {
 fn load(product: &Product, chunks: usize, seed: u64) -> Result<Spaces> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
         let store = Store::open(&DatabaseSettings::default(), &product.database()).await?;
-        // The newest key is that of the searching client.
+        // The newest key belongs to the searching client.
         let account: UserAccountId = store.api_keys(1).await?.pop().ok_or("no key")?.account;
         let (words, rng, clock) = (Words::new(seed + 1), Rng::seeded(seed), Clock::system());
         let model = ModelId { name: minilm::NAME.to_owned(), dimensions: u16::try_from(minilm::DIMENSIONS)? };

@@ -16,7 +16,7 @@ use crate::{client, measurement};
 
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// Streams of an ended batch, joined from the beginning by a thousand clients, which join again at the end.
+/// Streams of an ended batch: a thousand clients join from the start, and join again at the end.
 pub fn many_streams(name: &'static str, options: &Options, report: &mut Report) -> Result<()> {
     const GOALS: &[Goal] = &[Goal::Rate(Floor::Stream, 1.0)];
     const NOTE_CHARS: usize = 40;
@@ -36,9 +36,9 @@ pub fn many_streams(name: &'static str, options: &Options, report: &mut Report) 
     let join = holder.get(&format!("/v1/batch-add/{batch}"));
     let measure = |server: &Server, address: &str| -> Result<Sample> {
         let (streams, seconds) = (streams.to_string(), options.seconds.to_string());
-        let before = server.usage()?;
+        let usage_before = server.usage()?;
         let outcome = measure_with(&["listen", address, "--streams", &streams, "--seconds", &seconds], &join)?;
-        let cost = server.usage()?.since(before);
+        let cost = server.usage()?.since(usage_before);
         measurement::sample(&outcome, 200, cost.cpu_seconds, cost.peak_bytes)
     };
     let (mut bare, mut ours) = (Contestant::new(Floor::Stream.name()), Contestant::new("attache"));

@@ -18,7 +18,6 @@ pub trait Scenario {
     /// The floors that are measured in turn with it.
     fn floors(&self) -> &'static [Floor];
 
-    /// The goals of the scenario.
     fn goals(&self) -> Vec<Goal>;
 
     /// The expected status. Other statuses are reported and not counted.

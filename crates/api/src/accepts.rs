@@ -29,18 +29,19 @@ impl Accepts {
         1 << (8 + right as u16)
     }
 
-    /// The right that an agent with these rights lacks; `None` if the route accepts it. An agent without limits has all of them.
+    /// The first right that the route requires and an agent with these rights lacks; `None` if the route accepts the agent. An agent
+    /// without limits has all rights.
     pub fn lacks(self, rights: Option<AgentRights>) -> Option<AgentRight> {
         let required = AgentRight::ALL.iter().copied().filter(|right| self.0 & Self::bit(*right) != 0);
         required.into_iter().find(|right| !AgentRights::permit(rights, *right))
     }
 
-    /// Whether agents need a right here.
+    /// Whether the route requires a right of agents.
     pub fn needs_right(self) -> bool {
         self.0 > 0xff
     }
 
-    /// The union of two sets: the route accepts any one of them.
+    /// The union of two sets: the route accepts any credential of either set.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)

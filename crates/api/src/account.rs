@@ -29,9 +29,9 @@ use super::body::{self, JsonBody};
 use super::error::{ApiError, ApiResult, Code};
 use super::named::Named;
 
-/// Computers that one answer or page shows.
+/// Maximum number of computers in one response or page.
 pub const COMPUTERS_MAX: usize = 500;
-/// Agents that one answer or page shows.
+/// Maximum number of agents in one response or page.
 pub const AGENTS_MAX: usize = 500;
 /// `via` of every computer.
 const ATTACHED: &str = "attached";
@@ -44,8 +44,8 @@ pub async fn computers(State(store): State<Store>, State(urls): State<Arc<Urls>>
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// `PATCH /api/v1/account/computers/{machine_uuid}`: the account's name for a computer that is or was attached to it. Sessions only: an agent
-/// must not choose the name under which its person sees a computer.
+/// `PATCH /api/v1/account/computers/{machine_uuid}`: the account's name for a computer that is or was attached to it. Sessions only: an
+/// agent must not choose the name under which its person sees a computer.
 pub async fn name_computer(
     State(labels): State<Labels>,
     caller: Caller,
@@ -102,7 +102,7 @@ impl Listed {
 
 /// `GET /api/v1/account/summary`: 200 `{version, generated_at, sections, errors}`.
 ///
-/// Sections are read side by side, each against its own deadline. One that fails is left out and named in `errors`.
+/// Sections are read concurrently, each with its own deadline. A failed section is left out and named in `errors`.
 pub async fn summary(State(ports): State<Ports>, State(usage): State<UsageBars>, caller: Caller) -> ApiResult {
     let account = caller.account().ok_or(Code::UserNotFound)?;
     let (Ports { store, clock, .. }, deadline) = (&ports, usage.account_settings().section_deadline);
@@ -126,7 +126,7 @@ pub async fn summary(State(ports): State<Ports>, State(usage): State<UsageBars>,
     body::answer(&AccountSummary { version: 1, generated_at: clock.now(), sections, errors })
 }
 
-/// A section that could be read; of one that could not, the reason.
+/// The section; if it could not be read, `None`, and the reason is added to `errors`.
 fn kept<T>(name: &str, section: Result<T, Missing>, errors: &mut BTreeMap<String, String>) -> Option<T> {
     let reason = match section {
         Ok(section) => return Some(section),
@@ -140,16 +140,15 @@ fn kept<T>(name: &str, section: Result<T, Missing>, errors: &mut BTreeMap<String
 /// Why a section is missing.
 #[derive(Debug, thiserror::Error)]
 enum Missing {
-    /// It took too long.
+    /// The read exceeded its deadline.
     #[error("it was not there in time")]
     Late,
-    /// It could not be read.
     #[error(transparent)]
     Failed(#[from] InfraError),
 }
 
 impl Missing {
-    /// For `errors`.
+    /// The error code for `errors`.
     fn code(&self) -> &'static str {
         match self {
             Self::Late => "timed_out",

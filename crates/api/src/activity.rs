@@ -20,13 +20,11 @@ use super::error::{ApiError, ApiResult, Code};
 use super::passed;
 use super::query::ApiQuery;
 
-/// Default of `limit`.
 const LIMIT_DEFAULT: u16 = 100;
-/// Largest `limit`.
 const LIMIT_MAX: u16 = 500;
-/// UTF-8 bytes of a `cursor`.
+/// Maximum size of `cursor` in UTF-8 bytes.
 const CURSOR_BYTES_MAX: usize = 1024;
-/// Held events shown on the first page.
+/// Maximum number of held events on the first page.
 const UNCLASSIFIED_MAX: usize = 100;
 
 /// `GET /api/v1/activity`
@@ -62,7 +60,7 @@ pub async fn scope(caller: &Caller, store: &Store, urls: &Urls) -> Result<Record
     Ok(scope_of_account(store, account).await?)
 }
 
-/// `?limit&cursor&since&lane`, not yet parsed: each has an error code of its own.
+/// `?limit&cursor&since&lane`, not yet parsed: each parameter has its own error code.
 #[derive(Debug, Deserialize)]
 pub struct ActivityParameters {
     limit: Option<String>,
@@ -94,7 +92,7 @@ fn is_object(body: &[u8]) -> bool {
     serde_json::from_slice::<BTreeMap<String, &RawValue>>(body).is_ok()
 }
 
-/// Adds the two members and leaves every other byte of the object as it came.
+/// Adds the two members; all other bytes of the object stay unchanged.
 fn with_unclassified(body: &Bytes, entries: &[Unclassified], truncated: bool) -> Bytes {
     let entries: Vec<wire::activity::Unclassified> = entries.iter().map(described).collect();
     let entries = serde_json::to_value(entries).unwrap_or_default();
@@ -102,7 +100,7 @@ fn with_unclassified(body: &Bytes, entries: &[Unclassified], truncated: bool) ->
     let open = body.trim_ascii_end().strip_suffix(b"}").unwrap_or_default();
     let separator: &[u8] = if open.trim_ascii_end().ends_with(b"{") { b"" } else { b"," };
     let spliced = [open, separator, members.as_bytes(), b"}"].concat();
-    // A service that sends members of these names itself would now have them twice; ours win.
+    // If the service sends members with these names too, the object has duplicates: the members of this server replace them.
     let doubled = serde_json::from_slice::<BTreeMap<String, &RawValue>>(body)
         .is_ok_and(|object| object.contains_key("unclassified") || object.contains_key("unclassified_truncated"));
     let single = doubled.then(|| serde_json::from_slice::<BTreeMap<String, Box<RawValue>>>(&spliced).ok()).flatten();

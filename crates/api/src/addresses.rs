@@ -1,4 +1,4 @@
-//! Bounds for each client address, on connections and on bodies that are awaited.
+//! Limits per client address, on connections and on bodies that are being received.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// At most this many for one address; 0 is no limit. Trusted proxies are not counted.
+    /// `per_address_max` is the maximum per address; 0 means no limit. Trusted proxies are not counted.
     pub fn new(per_address_max: usize, trusted: &[IpNet]) -> Self {
         let counts = (per_address_max > 0).then(|| Counts::new(per_address_max));
         Self { counts, trusted: trusted.to_vec() }
     }
 
-    /// Counts one more for this address; `None` if it has reached its maximum.
+    /// Takes one unit for this address; `None` if the address has reached its maximum.
     pub fn take(&self, address: IpAddr) -> Option<Taken> {
         match &self.counts {
             Some(counts) if !is_trusted(address, &self.trusted) => {
@@ -35,20 +35,20 @@ impl Addresses {
     }
 }
 
-/// One connection or body of an address, until it is dropped; empty if the address is not counted.
+/// One counted connection or body of an address, until dropped; empty if the address is not counted.
 #[derive(Debug, Default)]
 pub struct Taken {
     counted: Option<Counted<IpAddr>>,
 }
 
 impl Taken {
-    /// Whether the address has more than half of its maximum.
+    /// Whether the address uses more than half of its maximum.
     pub fn is_crowded(&self) -> bool {
         self.counted.as_ref().is_some_and(Counted::is_crowded)
     }
 }
 
-/// One household of IPv6 has 2^64 addresses, so they count as one.
+/// The /64 network of an IPv6 address: one subscriber has 2^64 addresses, so they count as one.
 pub fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

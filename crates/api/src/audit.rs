@@ -1,4 +1,4 @@
-//! Audit proofs and the log's public face (`docs/protocol/audit.md` and `docs/decisions/0012-tree-and-proofs.md`).
+//! Audit proofs and the public endpoints of the log (`docs/protocol/audit.md` and `docs/decisions/0012-tree-and-proofs.md`).
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub struct Range {
     to: Option<String>,
 }
 
-/// `GET /api/v1/audit/consistency?from&to`: that the smaller tree is a beginning of the larger.
+/// `GET /api/v1/audit/consistency?from&to`: proves that the smaller tree is a prefix of the larger.
 pub async fn consistency(State(upstream): State<Upstream>, ApiQuery(range): ApiQuery<Range>) -> ApiResult {
     let proof = upstream.consistency(range.from.as_deref(), range.to.as_deref()).await;
     proof.map(passed::response).map_err(|error| passed::unreachable(&error))
@@ -63,7 +63,7 @@ pub async fn keys(State(upstream): State<Upstream>) -> ApiResult {
     upstream.keys().await.map(passed::response).map_err(|error| passed::unreachable(&error))
 }
 
-/// A hash of the tree never changes once it is signed, neither in a full tile nor in the beginning of one.
+/// A signed hash of the tree never changes, neither in a full tile nor in a partial one.
 const NEVER_CHANGES: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 
 /// `GET /log/tile/<L>/<N>[.p/<W>]`: hashes of the signed tree, in the layout of C2SP `tlog-tiles`. Entries are not served: a leaf names a

@@ -1,7 +1,7 @@
 //! The credential of a request (`docs/protocol/authentication.md` and `docs/decisions/0001-credentials.md`).
 //!
-//! A request has one credential: with an `Authorization` header the cookie is ignored. A handler that wants to know takes a
-//! [`Caller`]; the route table decides which kinds it accepts, and any other credential is refused with 401.
+//! A request has one credential: with an `Authorization` header the cookie is ignored. A handler gets it as a [`Caller`]; the route table
+//! decides which kinds it accepts, and any other credential is refused with 401.
 
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ pub enum Caller {
         person: PersonId,
         /// The verified e-mail address of that person.
         email: Email,
-        /// Its rights; `None` for those that the protocol gives account bearers.
+        /// Its rights; `None` for the rights of account bearers in the protocol.
         rights: Option<AgentRights>,
     },
     /// A signed-in browser, by its cookie.
@@ -90,7 +90,7 @@ impl Caller {
         }
     }
 
-    /// The account, for what only a person may do.
+    /// The account; the error `account_required` for a credential without one.
     pub fn require_account(&self) -> Result<&UserAccountId, ApiError> {
         self.account().ok_or_else(|| ApiError::new(Code::AccountRequired))
     }
@@ -106,7 +106,7 @@ impl Caller {
         }
     }
 
-    /// Refuses an agent that lacks this right, for a member of a request that asks for more than its route does.
+    /// Refuses an agent that lacks this right, for a member of a request that requires more rights than its route.
     pub fn require_right(&self, right: AgentRight) -> Result<(), ApiError> {
         match self {
             Self::Account { rights, .. } if !AgentRights::permit(*rights, right) => Err(lacks(right)),
@@ -157,7 +157,7 @@ where
 }
 
 impl Authenticator {
-    /// The party of a request whose route accepts these credentials.
+    /// The party of a request; `accepts` are the credentials that the route accepts.
     async fn caller(&self, parts: &Parts, accepts: Accepts) -> Result<Caller, ApiError> {
         let challenge = Challenge { accepts, urls: &self.urls };
         let caller = match Authorization::of(&parts.headers) {
@@ -212,7 +212,7 @@ impl Authenticator {
 
     async fn machine(&self, secret: &Secret, challenge: &Challenge<'_>) -> Result<Caller, ApiError> {
         let machine = self.lookup.machine(secret.hash()).await?;
-        // The knowledge API accepts no computers, so its refusal does not distinguish known ones.
+        // The knowledge API accepts no computers, so its refusal does not distinguish known from unknown ones.
         let is_knowledge = challenge.accepts.includes(Accepts::API_KEY);
         let unknown = if is_knowledge { Code::Unauthorized } else { Code::MachineUnknown };
         let machine = machine.ok_or_else(|| challenge.to(unknown))?;
@@ -246,14 +246,14 @@ pub enum Authorization {
     Nothing,
     /// A bearer token.
     Bearer(Secret),
-    /// Something else, or no token behind the word.
+    /// Another scheme, or the scheme without a token.
     Other,
     /// The header occurs more than once, which is ambiguous.
     Several,
 }
 
 impl Authorization {
-    /// That of these headers.
+    /// Parses the header `Authorization` of these headers.
     pub fn of(headers: &HeaderMap) -> Self {
         let mut sent = headers.get_all(AUTHORIZATION).iter();
         match (sent.next(), sent.next()) {
@@ -284,12 +284,12 @@ impl<'u> Challenge<'u> {
         Self { accepts: Accepts::API_KEY, urls }
     }
 
-    /// For a client that sent a credential that is not valid here (RFC 6750, section 3.1).
+    /// The refusal for a client that sent an invalid credential (RFC 6750, section 3.1).
     pub fn to(&self, code: Code) -> ApiError {
         self.with(code, r#", error="invalid_token""#)
     }
 
-    /// For a client that sent no token.
+    /// The refusal for a client that sent no token.
     fn to_none(&self) -> ApiError {
         self.with(Code::Unauthorized, "")
     }

@@ -1,7 +1,7 @@
-//! What browsers get where other clients get text or JSON: the home page, and error pages; and the document of a feed.
+//! The home page and error pages, which browsers get where other clients get text or JSON, and the document of a feed.
 //!
-//! They are of another crate, which gives them as functions. Only a request whose `Accept` begins with HTML is a browser's: it navigates.
-//! Programs, and scripts of pages, ask for JSON or anything.
+//! Another crate renders them and passes them as functions. A request counts as a browser's navigation if its `Accept` starts with HTML.
+//! Programs, and scripts of pages, accept JSON or any type.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use domain::secret::Secret;
 use super::error::ApiError;
 use super::state::HttpState;
 
-/// A page that is being made.
+/// A page that is being rendered.
 pub type PageFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// The pages for browsers.
@@ -43,7 +43,7 @@ pub fn prefers_html(headers: &HeaderMap) -> bool {
     first.eq_ignore_ascii_case("text/html") || first.eq_ignore_ascii_case("application/xhtml+xml")
 }
 
-/// An error as a page for a browser, and in the given form for everyone else.
+/// An error as a page for a browser, and in the given form for other clients.
 pub(super) fn error(
     state: &HttpState,
     for_browser: bool,

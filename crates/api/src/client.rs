@@ -15,7 +15,7 @@ use super::connection::Peer;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress(pub IpAddr);
 
-/// Networks of proxies whose `X-Forwarded-For` is trusted (`http.trusted_proxies`). Clones share them.
+/// Networks of proxies with a trusted `X-Forwarded-For` (`http.trusted_proxies`). Clones share them.
 #[derive(Debug, Clone)]
 pub struct TrustedProxies(Arc<[IpNet]>);
 
@@ -46,12 +46,13 @@ impl ClientAddress {
     }
 }
 
-/// Whether this is the address of a proxy that is trusted. Many people come from there.
+/// Whether this is the address of a trusted proxy, which many clients share.
 pub fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|network| network.contains(&address.to_canonical()))
 }
 
-/// Walks `X-Forwarded-For` from its end, past every trusted proxy. Entries before an untrusted address are ignored.
+/// The address before the trusted proxies: reads `X-Forwarded-For` from its end while the address is a trusted proxy, and ignores the
+/// entries before.
 fn behind(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let mut address = peer.to_canonical();
     let lines = headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok());

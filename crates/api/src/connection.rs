@@ -12,13 +12,13 @@ use hyper::body::Incoming;
 
 use super::gate::Gate;
 
-/// A connection; a request finds it among its extensions, as [`Peer`].
+/// A connection; its requests have it as the extension [`Peer`].
 #[derive(Debug)]
 pub struct Connection {
     peer: SocketAddr,
     /// Whether its request has a place in the gate.
     has_place: AtomicBool,
-    /// Begins and ends of exchanges: odd while a request is being answered.
+    /// Number of exchanges that started plus number that ended: odd while a request is being answered.
     exchanges: AtomicU32,
     /// Whether the client may still be sending bytes of a body that the server does not read.
     lingers: AtomicBool,
@@ -33,9 +33,9 @@ pub struct Peer(pub Arc<Connection>);
 impl Peer {
     /// The connection of this request.
     pub fn of(request: &Request) -> Self {
-        let known = request.extensions().get::<Self>().cloned();
-        // Every listener of ours names it.
-        known.unwrap_or_else(|| Self(Arc::new(Connection::new((Ipv4Addr::UNSPECIFIED, 0).into()))))
+        let peer = request.extensions().get::<Self>().cloned();
+        // Every listener of this server inserts the extension.
+        peer.unwrap_or_else(|| Self(Arc::new(Connection::new((Ipv4Addr::UNSPECIFIED, 0).into()))))
     }
 }
 
@@ -56,12 +56,12 @@ impl Connection {
         self.exchanges() % 2 == 1
     }
 
-    /// Counts the begins and ends of exchanges: two for each request that was answered, so it is odd while one is being answered.
+    /// Number of exchanges that started plus number that ended: odd while a request is being answered.
     pub fn exchanges(&self) -> u32 {
         self.exchanges.load(Ordering::Relaxed)
     }
 
-    /// A request is being answered until the result is dropped.
+    /// Starts an exchange, which ends when the result is dropped.
     pub fn begin(self: &Arc<Self>) -> Exchange {
         self.exchanges.fetch_add(1, Ordering::Relaxed);
         Exchange(Arc::clone(self))
@@ -78,7 +78,7 @@ impl Connection {
         self.lingers.store(lingers, Ordering::Relaxed);
     }
 
-    /// Keeps the rest of a body that a handler dropped.
+    /// Stores the rest of a body that a handler dropped.
     pub(super) fn leave_unread(&self, body: Incoming) {
         *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
     }
@@ -88,12 +88,12 @@ impl Connection {
         self.unread.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Takes a place for the request; `None`: all are taken.
+    /// Takes a place for the request; `None` if all places are taken.
     pub fn enter<'g>(&'g self, gate: &'g Gate) -> Option<ConnectionPermit<'g>> {
         self.step_in(gate).then_some(ConnectionPermit { connection: self, gate })
     }
 
-    /// Takes the place again that [`step_out`](Self::step_out) gave back; `false`: all are taken.
+    /// Takes a place again after [`step_out`](Self::step_out); `false` if all places are taken.
     pub fn step_in(&self, gate: &Gate) -> bool {
         let entered = gate.enter();
         self.has_place.store(entered, Ordering::Relaxed);
@@ -118,7 +118,7 @@ impl Drop for Exchange {
     }
 }
 
-/// The place of a request, for as long as it has one.
+/// The place of a request; it is free again when dropped.
 #[derive(Debug)]
 pub struct ConnectionPermit<'g> {
     connection: &'g Connection,

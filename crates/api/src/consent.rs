@@ -1,4 +1,5 @@
-//! Consent: how much may be recorded (`docs/protocol/consent.md` and `docs/decisions/0014-consent.md` and `docs/decisions/0015-reports-of-consent.md`).
+//! Consent: how much may be recorded (`docs/protocol/consent.md` and `docs/decisions/0014-consent.md` and
+//! `docs/decisions/0015-reports-of-consent.md`).
 
 use std::time::Duration;
 
@@ -82,7 +83,7 @@ pub async fn end_pause(
     body::answer(&PauseResult { paused_until: None })
 }
 
-/// The author that a record of this caller has.
+/// The author of a record by this caller.
 fn author(caller: &Caller) -> Author {
     match caller {
         Caller::Machine { .. } => Author::Computer,
@@ -91,7 +92,7 @@ fn author(caller: &Caller) -> Author {
     }
 }
 
-/// The agent that a record of this caller names.
+/// The agent in a record by this caller.
 fn agent(caller: &Caller) -> Option<RegistrationId> {
     if let Caller::Account { agent, .. } = caller { Some(*agent) } else { None }
 }
@@ -148,7 +149,7 @@ impl ConsentParameters {
     }
 }
 
-/// The body of `POST /api/v1/consent`. A lane that there is not has a code of its own.
+/// The body of `POST /api/v1/consent`. An unknown lane has its own error code.
 fn wanted(body: Value) -> Result<ConsentRequest, ApiError> {
     if let Some(Value::String(name)) = body.get("lane") {
         lane(name)?;

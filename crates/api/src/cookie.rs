@@ -2,11 +2,12 @@
 //!
 //! | cookie | name over https | value |
 //! |---|---|---|
-//! | session | `__Secure-<auth_name>.session_token` | a secret whose hash is in the store |
+//! | session | `__Secure-<auth_name>.session_token` | a secret; the store contains its hash |
 //! | ticket, provider, known, flash, undo | `__Host-<auth_name>.<suffix>` | sealed by the server, each for its purpose |
 //!
-//! Browsers let only https set names with a prefix, and `__Host-` only the host itself. So over https no name without one is read; over
-//! plain http, which has no such protection, ours have none. A name that occurs twice was set by another party too, and is ignored.
+//! Browsers accept a name with a prefix only over https, and `__Host-` only from the host itself. So the server reads no name without a
+//! prefix over https; over plain http, which has no such protection, names have no prefix. The server ignores a name that occurs twice,
+//! because another party set it too.
 
 use app::config::Urls;
 use axum::http::header::{COOKIE, SET_COOKIE};
@@ -46,12 +47,12 @@ impl Cookie {
         }
     }
 
-    /// How long the browser keeps it, in seconds.
+    /// `Max-Age` in seconds.
     fn seconds(self) -> u64 {
-        /// As long as browsers allow.
+        /// The maximum that browsers allow.
         const LONGEST: u64 = 400 * 24 * 60 * 60;
         match self {
-            // The store contains the end of a session, which slides.
+            // The store contains the end of a session, which each use extends.
             Self::Session | Self::Known => LONGEST,
             // Longer than the validity of a code, so that an expired code is distinguished from a missing one.
             Self::Ticket => 60 * 60,
@@ -78,7 +79,7 @@ pub struct Cookies {
 }
 
 impl Cookies {
-    /// For a server that browsers reach under these URLs.
+    /// Cookies for a server with these URLs.
     pub fn new(auth_name: &str, urls: &Urls, seal: Seal) -> Self {
         Self { auth_name: auth_name.to_owned(), is_https: urls.is_https(), seal }
     }

@@ -1,6 +1,7 @@
 //! Cross-origin requests of web pages to the knowledge API (WHATWG Fetch, section 3.2; `docs/decisions/0020-keys-and-spaces.md`).
 //!
-//! Only configured origins get the headers, and never `Access-Control-Allow-Credentials`: a page of another origin has an API key or nothing.
+//! Only configured origins get the headers, without `Access-Control-Allow-Credentials`: the only credential of a page of another origin is
+//! an API key.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ const REQUEST_HEADERS: HeaderValue =
     HeaderValue::from_static("Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Traceparent, X-Request-Id");
 const RESPONSE_HEADERS: HeaderValue =
     HeaderValue::from_static("Retry-After, WWW-Authenticate, X-Batch-Id, X-Request-Id");
-/// Seconds for which a browser may remember a preflight.
+/// Seconds for which a browser may cache a preflight.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
 
@@ -26,7 +27,7 @@ const VARY_ORIGIN: HeaderValue = HeaderValue::from_static("Origin");
 #[derive(Debug, Clone)]
 pub struct Cors(Arc<[HeaderValue]>);
 
-/// How a request of the knowledge API relates to the origins.
+/// The relation of a request to the configured origins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CrossOrigin {
     /// No origin is configured.
@@ -50,9 +51,9 @@ impl Cors {
             return CrossOrigin::Off;
         }
         let headers = request.headers();
-        let known = headers.get(ORIGIN).filter(|origin| self.0.contains(origin)).cloned();
+        let configured = headers.get(ORIGIN).filter(|origin| self.0.contains(origin)).cloned();
         let asks = request.method() == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-        match known {
+        match configured {
             None => CrossOrigin::Foreign,
             Some(origin) if asks => CrossOrigin::Preflight(origin),
             Some(origin) => CrossOrigin::Allowed(origin),

@@ -8,18 +8,18 @@ use dashmap::DashMap;
 /// The counts of all keys.
 #[derive(Debug)]
 pub struct Counts<K: Eq + Hash> {
-    /// Keys with a count of zero are not in here.
+    /// The counts; a key with a count of zero is absent.
     taken: DashMap<K, usize>,
     max: usize,
 }
 
 impl<K: Eq + Hash + Clone> Counts<K> {
-    /// At most `max` for each key, and at least one.
+    /// Counts with the maximum `max` per key, at least one.
     pub fn new(max: usize) -> Arc<Self> {
         Arc::new(Self { taken: DashMap::new(), max: max.max(1) })
     }
 
-    /// Counts one more for this key; `None` if it has reached its maximum.
+    /// Takes one unit for this key; `None` if the key has reached its maximum.
     pub fn take(self: &Arc<Self>, key: K) -> Option<Counted<K>> {
         let mut taken = self.taken.entry(key.clone()).or_insert(0);
         if *taken >= self.max {
@@ -29,7 +29,7 @@ impl<K: Eq + Hash + Clone> Counts<K> {
         Some(Counted { counts: Arc::clone(self), key })
     }
 
-    /// Whether nothing is counted.
+    /// Whether all counts are zero.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.taken.is_empty()

@@ -53,7 +53,7 @@ pub async fn code(
     })
 }
 
-/// The key that a computer asks for; without scopes one that searches and adds.
+/// The key that a computer requests; by default with the scopes to search and to add.
 fn wanted(KeyWanted { sha256, scopes }: KeyWanted) -> WantedKey {
     let default = vec![ApiKeyScope::Search, ApiKeyScope::Write];
     WantedKey { hash: sha256.into(), scopes: if scopes.is_empty() { default } else { scopes_of(&scopes) } }
@@ -63,7 +63,7 @@ fn wanted_agent(AgentWanted { registration_id, claim_token, tool }: &AgentWanted
     WantedAgent { registration: *registration_id, claim_token: claim_token.hash(), tool: *tool }
 }
 
-/// `POST /api/v1/device/approve`. A key and an agent that the computer asks for are agreed to on the page alone, which names them.
+/// `POST /api/v1/device/approve`. A requested key or agent can only be confirmed on the page, which names them.
 pub async fn approve(
     State(devices): State<DeviceApprovals>,
     State(limits): State<Arc<RateLimiters>>,
@@ -130,7 +130,7 @@ fn user_code(typed: &str) -> Result<UserCode, ApiError> {
 
 fn refused(error: AnswerError, devices: &DeviceApprovals) -> ApiError {
     let code = match error {
-        // `AgentGone` is an answer to pages alone: this route confirms no agent.
+        // `AgentGone` only occurs on pages: this route confirms no agent.
         AnswerError::CodeConsumed | AnswerError::AgentGone => Code::CodeConsumed,
         AnswerError::MachineNotRegistered => Code::MachineNotRegistered,
         AnswerError::MachineAlreadyClaimed => Code::MachineAlreadyClaimed,
@@ -147,11 +147,11 @@ fn refused(error: AnswerError, devices: &DeviceApprovals) -> ApiError {
     code.into()
 }
 
-/// Error message for a computer whose identity belongs to another account, with the remedy.
+/// Error message for a computer with an identity of another account, with the remedy.
 const CLAIMED_BY_ANOTHER: &str = "The identity of this computer belongs to another person's account. Register the computer under an \
     identity of your own, or let that person approve it.";
 
-/// Error message for a computer whose identity belongs to no account and that may not claim it, with the remedy.
+/// Error message for a computer that may not claim its identity, which belongs to no account, with the remedy.
 fn not_the_first(devices: &DeviceApprovals) -> String {
     format!(
         "Another computer registered under the identity of this computer before it, and neither is attached to an account. Anybody who \

@@ -50,8 +50,8 @@ fn addresses(urls: &Urls) -> String {
     )
 }
 
-/// `GET /.well-known/jwks.json`: the keys that sign identity assertions (RFC 7517). A key is published before it signs, so a copy that
-/// is an hour old still verifies everything.
+/// `GET /.well-known/jwks.json`: the keys that sign identity assertions (RFC 7517). A key is published before its first use, so clients
+/// can cache the document for an hour.
 pub async fn jwks(State(claims): State<Claims>) -> ApiResult {
     let keys = claims.keyring().current();
     Ok(([(CACHE_CONTROL, "public, max-age=3600")], axum::Json(keys.jwks())).into_response())

@@ -28,12 +28,12 @@ impl Document {
         Self::new("application/json", value.to_string())
     }
 
-    /// The answer to a request with these headers: the text, or 304 when the client has it. It is for everyone.
+    /// The response to a request with these headers: the text, or 304 if the client has it. Shared caches may store it.
     pub fn answer(&self, request: &HeaderMap) -> Response {
         self.cached(request, HeaderValue::from_static("public, max-age=300"))
     }
 
-    /// The same for a document of one reader, which no shared cache stores and which is revalidated before each use.
+    /// The same for a document of one reader: shared caches may not store it, and the client revalidates it before each use.
     pub fn answer_private(&self, request: &HeaderMap) -> Response {
         self.cached(request, HeaderValue::from_static("private, no-cache"))
     }

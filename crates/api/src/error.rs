@@ -1,7 +1,7 @@
 //! Every error that a client can see: one code, one status, one shape (`docs/protocol/errors.md`).
 //!
-//! The body is `{error: <code>, …}`. Where something could not be done right now it is always 424
-//! `{error: temporarily_unavailable, retryable: true, reason}` with `Retry-After`, made in this one place.
+//! The body is `{error: <code>, …}`. A temporary failure is always 424 `{error: temporarily_unavailable, retryable: true, reason}` with
+//! `Retry-After`, and only this file creates it.
 
 use std::time::Duration;
 
@@ -136,7 +136,7 @@ impl Code {
     }
 }
 
-/// An answer that is an error.
+/// An error response.
 #[derive(Debug)]
 pub struct ApiError {
     code: Code,
@@ -161,19 +161,19 @@ impl ApiError {
         Self::new(Code::TemporarilyUnavailable).with("retryable", json!(true)).because(reason).retry_after(retry_after)
     }
 
-    /// 400 `invalid_request` with everything that is wrong, as pairs of place and rule.
+    /// 400 `invalid_request` with all faults, as pairs of place and rule.
     pub fn issues(issues: impl IntoIterator<Item = (String, String)>) -> Self {
-        // Both may quote the request, which may be long.
+        // Path and message may quote the request, which may be long.
         let issue = |(path, message): (String, String)| json!({ "path": shortened(path, ISSUE_PATH_MAX), "message": shortened(message, ISSUE_MESSAGE_MAX) });
         Self::new(Code::InvalidRequest).with("issues", issues.into_iter().map(issue).collect())
     }
 
-    /// 429: the account itself asks for too much.
+    /// 429: the account exceeds its own limit.
     pub fn rate_limited(retry_after: Duration) -> Self {
         Self::new(Code::RateLimited).retry_after(retry_after)
     }
 
-    /// Adds the member `reason`, by which the refusal is counted too.
+    /// Adds the member `reason`, which is also the label of the counted refusal.
     #[must_use]
     pub fn because(self, reason: &'static str) -> Self {
         Self { reason: Some(reason), ..self }.with("reason", json!(reason))
@@ -210,12 +210,12 @@ impl ApiError {
         self.code
     }
 
-    /// Why something could not be done right now.
+    /// The reason of a temporary failure.
     pub fn reason(&self) -> Option<&'static str> {
         self.reason
     }
 
-    /// Counts the refusal; [`IntoResponse`] does it too. Pages and tools, which present an error in another form, call it.
+    /// Counts the refusal, as [`IntoResponse`] does. Pages and tools call it, because they present an error in another form.
     pub fn count(&self) {
         // A poll that waits for a person is no refusal.
         if self.code != Code::AuthorizationPending {
@@ -231,7 +231,7 @@ impl ApiError {
         Some(if path.is_empty() { message.to_owned() } else { format!("{path}: {message}") })
     }
 
-    /// The answer under another status.
+    /// The response with another status.
     pub fn answered_as(self, status: StatusCode) -> Response {
         let mut response = self.into_response();
         *response.status_mut() = status;
@@ -318,7 +318,7 @@ pub fn count_refusal(reason: &'static str) {
     metrics::counter!("attache_refusals_total", "reason" => reason).increment(1);
 }
 
-/// Begins to count: a series that begins with its first refusal would hide that refusal from the function `increase()` of Prometheus.
+/// Creates all series with 0: the function `increase()` of Prometheus does not count the first value of a series.
 pub(super) fn begin_counting() {
     for reason in REASONS {
         metrics::counter!("attache_refusals_total", "reason" => reason).absolute(0);
@@ -342,10 +342,10 @@ fn written(code: &'static str, mut members: Vec<(&'static str, Value)>) -> Vec<u
     body
 }
 
-/// Characters of an issue's path.
+/// Maximum number of characters of an issue's path.
 const ISSUE_PATH_MAX: usize = 200;
 
-/// Characters of an issue's message.
+/// Maximum number of characters of an issue's message.
 const ISSUE_MESSAGE_MAX: usize = 500;
 
 fn shortened(mut text: String, chars_max: usize) -> String {

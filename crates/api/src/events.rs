@@ -52,7 +52,7 @@ fn unread(error: ApiError) -> ApiError {
     }
 }
 
-/// [`SubmitResult::Forwarded`] without a serialiser: most answers of a busy server are this one.
+/// [`SubmitResult::Forwarded`] without a serialiser, because it is the most frequent response of a busy server.
 fn forwarded(receipt: ReceiptId) -> Response {
     let json = HeaderValue::from_static("application/json");
     (StatusCode::ACCEPTED, [(CONTENT_TYPE, json)], format!("{{\"receipt_id\":\"{receipt}\"}}")).into_response()

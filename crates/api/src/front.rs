@@ -1,11 +1,11 @@
 //! From a request to its handler.
 //!
-//! 1. A request whose method and path are a row of the table, without parameters, goes straight to the handler of that row: one look
-//!    into a map, one boxed future.
-//! 2. Any other goes through axum's router: paths with parameters, pages, `HEAD`, and requests without a route. The router clones and boxes
-//!    every layer of a route for each request.
+//! 1. If the method and path of a request equal a row of the table without parameters, the handler of that row answers: one map look-up,
+//!    one boxed future.
+//! 2. axum's router answers all other requests: paths with parameters, pages, `HEAD`, and requests without a route. The router clones and
+//!    boxes every layer of a route for each request.
 //!
-//! Both ways lead through the same [layers](super::layers).
+//! Both pass through the same [layers](super::layers).
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -44,7 +44,7 @@ struct Row {
 }
 
 impl Front {
-    /// Serves this table, and `others` beside it.
+    /// Serves this table and `others`.
     pub(super) fn new(state: HttpState, table: Vec<Route<HttpState>>, others: Router<HttpState>) -> Self {
         let mut rows: HashMap<_, Vec<_>> = HashMap::new();
         let mut router = others;
@@ -53,7 +53,7 @@ impl Front {
                 let row = Row { method, accepts, direct, counts: state.requests.of(path) };
                 rows.entry(path).or_default().push(row);
             }
-            // Each method of a path is a route of its own, with credentials of its own.
+            // Each method of a path is a separate route with its own credentials.
             router = router.route(path, handler.layer(axum::Extension(accepts)));
         }
         Self(Arc::new(Shared { router: layers::around(router, state.clone()), state, rows }))

@@ -1,9 +1,9 @@
-//! How many requests may be in progress.
+//! Maximum number of requests in progress.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts requests in progress and refuses those above the limit. No request waits here, so a counter is enough. The
-/// [connections](super::connection) store which request has a place.
+/// Counts requests in progress and refuses requests above the limit. Requests do not wait, so a counter is sufficient. Each
+/// [connection](super::connection) stores whether its request has a place.
 #[derive(Debug)]
 pub struct Gate {
     requests: AtomicUsize,
@@ -11,12 +11,12 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate for at most this many requests.
+    /// A gate with this maximum number of requests.
     pub fn new(requests_max: usize) -> Self {
         Self { requests: AtomicUsize::new(0), requests_max }
     }
 
-    /// Takes a place; `false`: all are taken.
+    /// Takes a place; `false` if all places are taken.
     pub(super) fn enter(&self) -> bool {
         let one_more = |requests: usize| (requests < self.requests_max).then_some(requests + 1);
         self.requests.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_more).is_ok()

@@ -1,7 +1,7 @@
 //! Guides for agents (`docs/protocol/guides.md`, `docs/decisions/0018-names-guides-and-description.md`).
 //!
 //! `/llms.txt` is the short guide, which A2A and MCP return too; `/auth.md` explains how to get a credential; `/llms-full.txt` is complete.
-//! They are rendered once, with the configured URLs, at the start. Every command in them is run by a test.
+//! They are rendered once, with the configured URLs, at the start. A test runs every command in them.
 
 pub mod a2a;
 pub mod mcp;

@@ -1,7 +1,7 @@
-//! Checks of every request head before admission: RFC 9112, sections 3.2 (`Host`) and 6.1 (`Transfer-Encoding`), and the encodings of the body.
+//! Checks of every request head before admission: RFC 9112, sections 3.2 (`Host`) and 6.1 (`Transfer-Encoding`), and the encodings of the
+//! body.
 //!
-//! Hyper reads heads more generously than RFC 9112 in one point that cannot be seen from here: it takes a bare LF as the end of a line
-//! (section 2.2 allows that).
+//! In one point that this module cannot see, hyper is less strict: it accepts a bare LF as the end of a line, which section 2.2 allows.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -24,8 +24,8 @@ pub fn judge(request: &Request) -> Result<(), ApiError> {
     }
 }
 
-/// `Transfer-Encoding` is absent or `chunked`. RFC 9112, section 6.1, forbids to send `chunked` twice, and a proxy may read such a body in another
-/// way than hyper does.
+/// `Transfer-Encoding` must be absent or `chunked`. RFC 9112, section 6.1, forbids to send `chunked` twice, and a proxy may parse such a
+/// body differently than hyper.
 fn transfer_encoding(request: &Request) -> Result<(), ApiError> {
     let mut sent = request.headers().get_all(TRANSFER_ENCODING).iter();
     match (sent.next(), sent.next()) {
@@ -36,7 +36,7 @@ fn transfer_encoding(request: &Request) -> Result<(), ApiError> {
     }
 }
 
-/// The host that a request names: exactly one, and one that can be a host; clients of HTTP/1.0 may name none.
+/// The host of a request; an error unless there is exactly one valid host. HTTP/1.0 permits none.
 pub fn host(request: &Request) -> Result<Option<&str>, ApiError> {
     let mut sent = request.headers().get_all(HOST).iter();
     let refuse = |why: &str| Err(ApiError::invalid("Host", why));
@@ -64,7 +64,7 @@ pub fn without_port(host: &str) -> &str {
     host.split(':').next().unwrap_or(host)
 }
 
-/// The address that a host is, if it is no name.
+/// The IP address, if the host is one and no name.
 pub fn as_address(host: &str) -> Option<IpAddr> {
     if let Some(v6) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return v6.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
@@ -72,7 +72,7 @@ pub fn as_address(host: &str) -> Option<IpAddr> {
     host.parse::<Ipv4Addr>().ok().map(IpAddr::V4)
 }
 
-/// Whether a host can only be this machine: a name that resolvers keep for it (RFC 6761, section 6.3), or an address of it.
+/// Whether a host can only be this computer: the reserved name `localhost` (RFC 6761, section 6.3), or a loopback address.
 pub fn is_loopback(host: &str) -> bool {
     let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     name == "localhost"

@@ -38,7 +38,7 @@ use super::error::{ApiError, Code};
 use super::media_type;
 use super::query::ApiQuery;
 
-/// Time after which another attempt is reasonable when the account keeps as much as it may.
+/// `Retry-After` when the account has reached its quota.
 const QUOTA_PAUSE: Duration = Duration::from_hours(1);
 
 /// A valid API key with the scope `K`. It is checked before the body is read.
@@ -47,7 +47,7 @@ pub struct KnowledgeKey<S>(pub KnowledgeAccess, PhantomData<S>);
 
 /// A scope as a type, for the argument of a handler.
 pub trait KeyScope {
-    /// The scope that the key has to have.
+    /// The required scope of the key.
     const SCOPE: ApiKeyScope;
 }
 
@@ -118,7 +118,7 @@ fn access_of(key: ApiKey) -> KnowledgeAccess {
     KnowledgeAccess { account: key.account, within: key.spaces, may_publish, credential }
 }
 
-/// The parameters of a URL, whose errors are those of the knowledge API.
+/// The parameters of a URL, with errors of the knowledge API.
 #[derive(Debug)]
 pub struct KnowledgeQuery<T>(pub T);
 

@@ -50,8 +50,8 @@ pub fn around(routes: Router<HttpState>, state: HttpState) -> Router {
         .with_state(state)
 }
 
-/// The layer as a service of its own: the general form for functions (`axum::middleware::from_fn`) clones and boxes the inner service once more for
-/// each request.
+/// The layer as a separate service: the general form for functions (`axum::middleware::from_fn`) clones and boxes the inner service once
+/// more for each request.
 fn layer<S>(state: HttpState) -> impl Layer<S, Service = RequestLayer<S>> + Clone {
     layer_fn(move |inner| RequestLayer { state: state.clone(), inner })
 }
@@ -80,7 +80,7 @@ where
         let route = request.extensions().get::<MatchedPath>();
         let counts = state.requests.of(route.map_or(UNMATCHED, MatchedPath::as_str));
         let context = RequestContext::begin(&request, counts, &state);
-        // Nothing of the handler runs before this is polled, which is inside of the gate and the net.
+        // The handler does not run before this future is polled, which happens inside the gate and the panic recovery.
         let handled = self.inner.call(request);
         Box::pin(async move {
             let handled = async { handled.await.unwrap_or_else(|never| match never {}) };
@@ -101,7 +101,7 @@ pub(super) struct RequestContext {
 }
 
 impl RequestContext {
-    /// Of this request, whose route is that of `counts`.
+    /// The context of this request; `counts` belongs to its route.
     pub(super) fn begin(request: &Request, counts: Arc<RouteCounts>, state: &HttpState) -> Self {
         let surface = Surface::of(request.uri());
         Self {
@@ -177,7 +177,7 @@ impl Surface {
         if uri.path().starts_with(KNOWLEDGE_PREFIX) { Self::Knowledge } else { Self::Main }
     }
 
-    /// Whether people reach it over https.
+    /// Whether the URL of this API is https.
     fn is_secure(self, state: &HttpState) -> bool {
         let url = match self {
             Self::Main => &state.app.urls.base,
@@ -187,7 +187,7 @@ impl Surface {
     }
 }
 
-/// An error in the words of the surface on which it happened; for a browser, a page.
+/// An error in the format of its API; for a browser, a page.
 fn refused(state: &HttpState, surface: Surface, is_browser: bool, error: ApiError) -> Response {
     browser::error(state, is_browser, error, |error| match surface {
         Surface::Main => error.into_response(),
@@ -201,7 +201,7 @@ fn trace_of(request: &Request, state: &HttpState) -> TraceContext {
     sent.unwrap_or_else(|| TraceContext::begin(&state.app.rng))
 }
 
-/// The id that the client sent, if it is a plain word, so that a chain of services can be followed; otherwise one of ours.
+/// The id that the client sent, if it is a plain word, so that logs of several services share it; otherwise a new id.
 fn request_id(request: &Request, state: &HttpState) -> RequestId {
     let sent = request.headers().get(REQUEST_ID).and_then(|id| RequestId::sent(id.as_bytes()));
     sent.unwrap_or_else(|| RequestId::made(state.app.rng.uuid_v7(state.app.clock.now())))

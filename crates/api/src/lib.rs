@@ -1,7 +1,7 @@
 //! The HTTP APIs: one table of routes, and the layers around it.
 //!
-//! The table names, for every route, which credentials it takes. The router is built from it, the [`auth::Caller`] extractor obeys it,
-//! and the tests walk it: a route without a rule cannot be written, and a rule without a test fails the build.
+//! The table has the accepted credentials of every route. The router is built from it, the [`auth::Caller`] extractor enforces it, and the
+//! tests iterate over it: a route cannot be defined without credentials, and an untested route fails the tests.
 
 mod accepts;
 pub mod account;
@@ -89,13 +89,13 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/agent-auth/claim/complete", CONFIRMER, agent_auth::complete),
         Route::post("/api/v1/agent-auth/token", NONE, agent_auth::token),
         Route::post("/api/v1/agent-auth/revoke", NONE, agent_auth::revoke),
-        // Every agent may end itself.
+        // Every agent may revoke itself.
         Route::delete("/api/v1/agents/{id}", Accepts::ACCOUNT.or(Accepts::SESSION), agents::revoke),
-        // Names are for the person to recognise agents and computers by.
+        // A person recognises agents and computers by their names, so only sessions set them.
         Route::patch("/api/v1/agents/{id}", Accepts::SESSION, agents::rename),
         Route::patch("/api/v1/account/computers/{machine_uuid}", Accepts::SESSION, account::name_computer),
         Route::get("/api/v1/sessions", READER, sessions::list),
-        // An agent must not be able to lock its person out.
+        // An agent must not be able to end the sessions of its person.
         Route::delete("/api/v1/sessions/{id}", Accepts::SESSION, sessions::revoke),
         Route::get("/api/v1/account/summary", READER, account::summary),
         Route::get("/api/v1/account/computers", READER, account::computers),
@@ -120,7 +120,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/api/v1/audit/keys", NONE, audit::keys),
         Route::get("/log/checkpoint", NONE, audit::checkpoint),
         Route::get("/log/tile/{*path}", NONE, audit::tile),
-        // What an agent made or ended would outlive the agent, so its account token does not do.
+        // A key outlives the agent that created it, so an agent's token is not accepted.
         Route::post("/api/v1/keys", Accepts::SESSION, api_keys::create),
         Route::get("/api/v1/keys", READER, api_keys::list),
         Route::delete("/api/v1/keys/{id}", Accepts::SESSION, api_keys::revoke),
@@ -131,7 +131,7 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/webhooks/{id}/secret", Accepts::SESSION, webhooks::rotate),
         Route::post("/api/v1/webhooks/{id}/test", Accepts::SESSION, webhooks::test),
         Route::get("/api/v1/webhooks/{id}/deliveries", READER, webhooks::deliveries),
-        // The secret in the link is the credential: feed readers send no other.
+        // The secret in the link is the credential: feed readers cannot send another one.
         Route::get("/feeds/{token}", NONE, feeds::show),
         Route::post("/api/v1/a2a", NONE, guide::a2a::answer),
         Route::post("/api/v1/mcp", NONE, guide::mcp::answer),
@@ -146,7 +146,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// Every route of the knowledge API; the path begins with [`KNOWLEDGE_PREFIX`].
+/// Every route of the knowledge API; each path starts with [`KNOWLEDGE_PREFIX`].
 pub fn knowledge_routes() -> Vec<Route> {
     use knowledge::{batch, import, key, mcp, memories, search, settings, spaces};
     const KEY: Accepts = Accepts::API_KEY;
@@ -191,8 +191,8 @@ pub fn state(app: App, providers: Providers, phases: Phases, browser: BrowserPag
     HttpState::new(app, providers, documents, phases, browser)
 }
 
-/// The service of the public listener: the account and agent API, and `pages`. It contains the knowledge API, too, unless that has a
-/// listener of its own.
+/// The service of the public listener: the account and agent API, and `pages`. It contains the knowledge API, too, unless that API has a
+/// separate listener.
 pub fn service(state: HttpState, pages: Router<HttpState>) -> Front {
     let mut table = routes();
     if state.app.settings.knowledge.bind.is_none() {

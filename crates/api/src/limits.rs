@@ -27,7 +27,7 @@ pub struct RateLimiters {
 }
 
 impl RateLimiters {
-    /// Limiters without any attempts.
+    /// Limiters with these quotas.
     pub fn new(settings: &LimitSettings) -> Self {
         Self {
             registrations: Limiter::new("too_many_registrations", settings.registrations_per_minute),

@@ -61,7 +61,7 @@ impl From<RegisterRefusal> for ApiError {
     }
 }
 
-/// `GET /api/v1/machines/{machine_uuid}`: a computer about itself, with the owner of its account. Any other id is 404.
+/// `GET /api/v1/machines/{machine_uuid}`: the calling computer, with the owner of its account. Any other id is 404.
 pub async fn show(
     State(machines): State<Machines>,
     State(urls): State<Arc<Urls>>,

@@ -1,6 +1,6 @@
 //! The media type of a body.
 
-/// Whether the value of a `Content-Type` names this media type. Parameters are ignored, valid or not, and so is the case.
+/// Whether the value of a `Content-Type` is this media type. Parameters, even invalid ones, and case are ignored.
 pub fn is(content_type: &str, media_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default();
     essence.trim().eq_ignore_ascii_case(media_type)

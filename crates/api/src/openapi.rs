@@ -1,9 +1,9 @@
 //! The OpenAPI 3.1.0 description of both APIs, version 1.0.0 (`docs/protocol/conventions.md#versioning`).
 //!
-//! The document is composed from three sources: the route table has the operations and their credentials, the types of the crate `wire` have the
-//! schemas of bodies, and the lists in this folder have the descriptions and the error [`Code`](super::error::Code)s. Everything else is derived:
-//! statuses from codes, 401 from credentials, and 424 or 503 because any dependency may be unavailable. One test checks that every route has an
-//! operation, and the black-box tests validate every response against the document.
+//! The document is composed from three sources: the route table has the operations and their credentials, the types of the crate `wire`
+//! have the schemas of bodies, and the lists in this folder have the descriptions and the error [`Code`](super::error::Code)s. Everything
+//! else is derived: statuses from codes, 401 from credentials, and 424 or 503 because any dependency may be unavailable. One test checks
+//! that every route has an operation, and the black-box tests validate every response against the document.
 
 mod account;
 mod agents;
@@ -107,8 +107,8 @@ fn document<S>(settings: &Settings, urls: &Urls, routes: &[Route<S>]) -> Value {
     schemas.add::<schemas::Anything>();
     let mut operations = operations();
     for route in routes {
-        let found = operations.iter().position(|operation| operation.is_of(route));
-        let Some(operation) = found.map(|at| operations.swap_remove(at)) else { continue };
+        let index = operations.iter().position(|operation| operation.is_of(route));
+        let Some(operation) = index.map(|at| operations.swap_remove(at)) else { continue };
         // OpenAPI has no parameter that spans several segments of a path; it is described as a single segment.
         let item = paths.entry(route.path.replace("{*", "{")).or_default();
         if route.is_knowledge() && urls.rag != urls.base {

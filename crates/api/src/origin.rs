@@ -1,12 +1,12 @@
 //! Checks whether a browser's request comes from a page of this server.
 //!
-//! A browser adds cookies to requests that a foreign page triggers. It names the origin of a request in `Origin` and in
-//! `Sec-Fetch-Site`; a header that occurs twice, or is no text, counts as foreign. Four policies:
+//! A browser adds cookies to requests that a foreign page triggers. It sends the origin of a request in `Origin` and `Sec-Fetch-Site`; a
+//! header that occurs twice, or is no text, counts as foreign. Four policies:
 //!
 //! - [`allows_json`]: requests with JSON bodies, from browsers and from programs that send cookies. A program sends neither header, and has
 //!   no foreign pages.
-//! - [`allows_form`]: forms of our pages, which foreign pages can imitate. One of the headers has to be there.
-//! - [`allows_program`]: requests without credentials that are for programs alone, which send no origin.
+//! - [`allows_form`]: forms of pages of this server, which foreign pages can imitate. One of the headers is required.
+//! - [`allows_program`]: requests without credentials that only programs send, without an origin.
 //! - [`allows_guess`]: links that look something up and count it. If a person opens the link directly, the browser sends `none`.
 
 use std::net::IpAddr;
@@ -30,7 +30,7 @@ pub struct OriginPolicy {
 }
 
 impl OriginPolicy {
-    /// For a server with these settings and URLs.
+    /// The policy of a server with these settings and URLs.
     pub fn new(settings: &HttpSettings, urls: Arc<Urls>) -> Self {
         Self { urls, has_base_url: settings.base_url.is_some(), bound: settings.bind.ip().to_canonical() }
     }
@@ -45,7 +45,7 @@ impl OriginPolicy {
 enum Said<'h> {
     Nothing,
     Once(&'h str),
-    /// More than once, or not in text.
+    /// The header occurs more than once, or is no text.
     Unclear,
 }
 
@@ -73,7 +73,7 @@ impl<'h> Source<'h> {
     }
 }
 
-/// Whether a request with a cookie may change something by JSON. Requests that change nothing always may.
+/// Whether a request with a cookie and a JSON body is allowed. Requests with safe methods always are.
 pub fn allows_json(parts: &Parts, policy: &OriginPolicy) -> bool {
     if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return true;
@@ -81,7 +81,7 @@ pub fn allows_json(parts: &Parts, policy: &OriginPolicy) -> bool {
     let Source { site, origin } = Source::of(&parts.headers);
     let is_ours = matches!(site, Said::Nothing | Said::Once("same-origin" | "none"))
         && (origin == Said::Nothing || origin == Said::Once(policy.own()));
-    // A form of a foreign page can send three content types without asking first, and this is none of them.
+    // Browsers send three content types across origins without a preflight request; JSON is not among these types.
     let is_json = match Said::of(&parts.headers, CONTENT_TYPE) {
         Said::Once(kind) => media_type::is(kind, "application/json"),
         Said::Nothing | Said::Unclear => false,
@@ -90,7 +90,7 @@ pub fn allows_json(parts: &Parts, policy: &OriginPolicy) -> bool {
     is_ours && (is_json || has_no_body)
 }
 
-/// Whether a form was sent by a page of ours.
+/// Whether a page of this server sent the form.
 pub fn allows_form(parts: &Parts, policy: &OriginPolicy) -> bool {
     let Source { site, origin } = Source::of(&parts.headers);
     let site_fits = matches!(site, Said::Nothing | Said::Once("same-origin"));
@@ -105,16 +105,16 @@ pub fn allows_form(parts: &Parts, policy: &OriginPolicy) -> bool {
     site_fits && origin_fits && (site, origin) != (Said::Nothing, Said::Nothing)
 }
 
-/// Without a base URL the server is reachable under several host names, and the browser sends the one it used. A foreign name may resolve
-/// to this server too (DNS rebinding). On loopback the own names are known; elsewhere only `http.base_url` distinguishes them.
+/// Without a base URL the server is reachable under several host names, and the browser sends the one that it used. A foreign name may
+/// resolve to this server too (DNS rebinding). On loopback the valid names are known; elsewhere only `http.base_url` identifies them.
 fn is_where_it_was_sent(origin: &str, host: Said<'_>, policy: &OriginPolicy) -> bool {
     let Said::Once(host) = host else { return false };
     let is_known = !policy.bound.is_loopback() || head::is_loopback(head::without_port(host));
     is_known && origin.strip_prefix("http://") == Some(host)
 }
 
-/// Whether a request that only programs make comes from none but ours. A foreign page could otherwise make a browser on this network ask
-/// for it (DNS rebinding).
+/// Whether a request that only programs send comes from no foreign page: a foreign page could make a browser on this network send it
+/// (DNS rebinding).
 pub fn allows_program(headers: &HeaderMap, policy: &OriginPolicy) -> bool {
     let origin = Said::of(headers, ORIGIN);
     origin == Said::Nothing || origin == Said::Once(policy.own())

@@ -1,4 +1,5 @@
-//! Responses of the statistics service that pass through: status, Content-Type and body unchanged, Retry-After for senders of events, and no other header. A body from another party must not run in a browser, so it is sandboxed.
+//! Responses of the statistics service that pass through: status, Content-Type and body unchanged, Retry-After for senders of events, and
+//! no other header. A body from another party must not run in a browser, so it is sandboxed.
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use super::error::ApiError;
 
-/// The answer to an event, as it came, with its `Retry-After`.
+/// The unchanged response to an event, with its `Retry-After`.
 pub fn to_sender(mut passed: Passed) -> axum::response::Response {
     let retry_after = passed.retry_after.take();
     let mut response = response(passed);
@@ -18,7 +19,7 @@ pub fn to_sender(mut passed: Passed) -> axum::response::Response {
     response
 }
 
-/// The answer to a question, as it came.
+/// The unchanged response to a query.
 pub fn response(passed: Passed) -> axum::response::Response {
     let mut response = Response::new(Body::from(passed.body));
     *response.status_mut() = passed.status;
@@ -35,7 +36,7 @@ pub fn response(passed: Passed) -> axum::response::Response {
     response
 }
 
-/// No answer came: 424.
+/// 424: the statistics service did not respond.
 pub fn unreachable(error: &Unavailable) -> ApiError {
     tracing::warn!(error = domain::reasons(error), "the statistics service gave no answer");
     ApiError::unavailable("upstream_unavailable", Duration::from_secs(1))

@@ -1,4 +1,4 @@
-//! Memory for what clients are still sending: bodies that are awaited, and heads that are longer than usual.
+//! Memory for data that clients are still sending: bodies, and heads that are longer than usual.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,18 +11,18 @@ pub struct ReceiveMemory {
 }
 
 impl ReceiveMemory {
-    /// All of it is free.
+    /// Free memory of this size.
     pub fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self { bytes: AtomicUsize::new(0), bytes_max })
     }
 
-    /// The share of a connection or body, which is empty.
+    /// A new, empty share for a connection or body.
     pub fn share(self: &Arc<Self>) -> MemoryShare {
         MemoryShare { memory: Arc::clone(self), bytes: 0 }
     }
 }
 
-/// A part of the memory, until it is dropped.
+/// A part of the memory; it is free again when dropped.
 #[derive(Debug)]
 pub struct MemoryShare {
     memory: Arc<ReceiveMemory>,
@@ -35,11 +35,11 @@ impl MemoryShare {
         self.bytes
     }
 
-    /// Adds bytes that are in memory already; `false`: all shares together exceed the maximum.
+    /// Adds bytes that are already in memory; `false` if all shares together exceed the maximum.
     pub fn grow(&mut self, bytes: usize) -> bool {
-        let before = self.memory.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let previous = self.memory.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
-        before.saturating_add(bytes) <= self.memory.bytes_max
+        previous.saturating_add(bytes) <= self.memory.bytes_max
     }
 }
 

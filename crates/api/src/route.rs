@@ -12,13 +12,13 @@ use axum::routing::{self, MethodFilter, MethodRouter};
 
 use super::accepts::Accepts;
 
-/// The prefix of all paths of the knowledge API. No path of the account and agent API begins with it.
+/// The prefix of all paths of the knowledge API. No path of the account and agent API starts with it.
 pub const KNOWLEDGE_PREFIX: &str = "/v1/";
 
 /// The path of the metadata of a protected resource; the path of the resource follows it (RFC 9728, section 3.1).
 pub const RESOURCE_METADATA: &str = "/.well-known/oauth-protected-resource";
 
-/// One row of a route table, whose handler has the state `S`.
+/// One row of a route table; `S` is the state of its handler.
 #[derive(Debug)]
 pub struct Route<S> {
     /// HTTP method.

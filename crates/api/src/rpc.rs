@@ -83,8 +83,8 @@ struct Reply<'a> {
     result: Option<Value>,
 }
 
-/// The members of an object as raw JSON; of several with the same name the last one. Values are parsed only when requested, so that large
-/// numbers, unpaired surrogates and deep nesting in other members do no harm.
+/// The members of an object as raw JSON; of duplicates, the last one. Values are only parsed on access, so that large numbers, unpaired
+/// surrogates and deep nesting in other members cause no error.
 #[derive(Debug, Default)]
 pub struct Members<'b>(BTreeMap<Vec<u8>, &'b RawValue>);
 

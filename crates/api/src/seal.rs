@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use domain::secret::CodeKey;
 
-/// Seals values with the server's key (HMAC-SHA-256), each for one purpose: a value that was sealed for one opens for no other.
+/// Seals values with the server's key (HMAC-SHA-256), each for one purpose: a seal is only valid for its purpose.
 #[derive(Debug, Clone)]
 pub struct Seal(CodeKey);
 
@@ -19,13 +19,13 @@ impl Seal {
         format!("{value}.{}", self.mark(purpose, value))
     }
 
-    /// The value again, if it was sealed here for this purpose.
+    /// The value, if this server sealed it for this purpose.
     pub fn open<'v>(&self, purpose: &str, sealed: &'v str) -> Option<&'v str> {
         let (value, mark) = sealed.rsplit_once('.')?;
         self.is_mark(purpose, value, mark).then_some(value)
     }
 
-    /// The seal alone, for a value that both sides know.
+    /// The seal without the value, for a value that both sides know.
     pub fn mark(&self, purpose: &str, value: &str) -> String {
         BASE64_URL_SAFE_NO_PAD.encode(self.0.seal(&context(purpose), value))
     }
@@ -36,7 +36,7 @@ impl Seal {
     }
 }
 
-/// Codes are sealed with the same key in contexts of their own, none of which begins like this.
+/// Codes are sealed with the same key in other contexts, which do not start with this prefix.
 fn context(purpose: &str) -> Vec<u8> {
     format!("sealed value: {purpose}").into_bytes()
 }

@@ -34,7 +34,7 @@ pub async fn list(State(sessions): State<Sessions>, State(urls): State<Arc<Urls>
     body::answer(&wire::account::Sessions { sessions: sessions.into_iter().map(session).collect() })
 }
 
-/// `DELETE /api/v1/sessions/{id}`: signs one of the caller's browsers out.
+/// `DELETE /api/v1/sessions/{id}`: signs out a browser of the caller.
 pub async fn revoke(
     State(sessions): State<Sessions>,
     State(urls): State<Arc<Urls>>,

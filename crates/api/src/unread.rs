@@ -1,8 +1,8 @@
 //! Bodies of requests that their handlers do not read to the end.
 //!
-//! hyper ends a connection after a response whose request body it could not read, and the response does not say so: the client's next request on
-//! this connection is lost. So a body that its handler drops comes back to the [connection](super::connection), which discards the rest before
-//! the response is sent. If the rest is too large or does not come soon, the response says `Connection: close`.
+//! hyper closes a connection after the response if it could not read the request body, without `Connection: close` in the response: the
+//! client's next request on this connection is lost. So a body that its handler drops returns to the [connection](super::connection), which
+//! discards the rest before the response is sent. If the rest is too large or late, the response contains `Connection: close`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use hyper::body::{Frame, Incoming, SizeHint};
 
 use super::connection::Connection;
 
-/// How much of a body is discarded so that its connection can be kept.
+/// Limits for discarding the rest of a body, so that its connection can be reused.
 #[derive(Debug, Clone, Copy)]
 pub struct UnreadLimits {
     /// Maximum size of the rest (`http.unread_bytes_max`).
@@ -27,7 +27,7 @@ pub struct UnreadLimits {
     pub deadline: Duration,
 }
 
-/// The request, whose body comes back to this connection if it is not read to its end.
+/// Wraps the body of the request: a body that is not read to its end returns to this connection.
 pub fn returning(request: hyper::Request<Incoming>, connection: &Arc<Connection>) -> Request {
     if request.body().is_end_stream() {
         return request.map(Body::new);
@@ -78,7 +78,7 @@ impl HttpBody for ReturningBody {
         match &frame {
             Some(Ok(_)) => {}
             Some(Err(_)) => {
-                // Where the next request begins is unknown.
+                // The start of the next request is unknown.
                 self.connection.set_lingers(true);
                 self.body = None;
             }

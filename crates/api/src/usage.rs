@@ -13,7 +13,7 @@ use super::error::{ApiResult, Code};
 
 /// `GET /api/v1/usage/bar`: 200 `UsageBar`. A computer gets the bar of its account; without an account, its own usage of the plan FREE.
 pub async fn bar(State(usage): State<UsageBars>, State(urls): State<Arc<Urls>>, caller: Caller) -> ApiResult {
-    // There is no bar for a person without an account, nor for a credential whose account was deleted.
+    // There is no bar for a person without an account, nor for a credential of a deleted account.
     let refused = || unauthorized(Code::Unauthorized, true, &urls);
     let owner = owner(&caller).ok_or_else(refused)?;
     let bar = usage.bar(&owner).await?;

@@ -20,8 +20,8 @@ use super::named::Named;
 
 /// `GET /api/v1/webhooks`: `{webhooks: […]}`, newest first.
 pub async fn list(State(webhooks): State<Webhooks>, caller: Caller) -> ApiResult {
-    let found = webhooks.list(caller.require_account()?).await?;
-    body::answer(&wire::webhook::WebhookList { webhooks: found.iter().map(described).collect() })
+    let rows = webhooks.list(caller.require_account()?).await?;
+    body::answer(&wire::webhook::WebhookList { webhooks: rows.iter().map(described).collect() })
 }
 
 /// `POST /api/v1/webhooks`: 201 with the endpoint and its secret. Only this response contains the secret.
@@ -91,8 +91,8 @@ pub async fn test(State(webhooks): State<Webhooks>, caller: Caller, Named(id): N
 
 /// `GET /api/v1/webhooks/{id}/deliveries`: `{deliveries: […]}`, newest first.
 pub async fn deliveries(State(webhooks): State<Webhooks>, caller: Caller, Named(id): Named) -> ApiResult {
-    let found = webhooks.deliveries(known(&id)?, caller.require_account()?).await?;
-    let deliveries = found.into_iter().map(|delivery| WebhookDelivery {
+    let rows = webhooks.deliveries(known(&id)?, caller.require_account()?).await?;
+    let deliveries = rows.into_iter().map(|delivery| WebhookDelivery {
         id: message_id(delivery.notification),
         kind: delivery.kind,
         state: match (delivery.next_try_at, delivery.is_delivered) {

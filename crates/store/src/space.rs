@@ -243,8 +243,8 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                let owned = query(OURS).bind(id.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
-                if owned == 0 {
+                let locked_rows = query(OURS).bind(id.as_uuid()).bind(owner.as_str()).execute(&mut *tx).await?;
+                if locked_rows == 0 {
                     return Ok(false);
                 }
                 let statement = if let Some(access) = access {

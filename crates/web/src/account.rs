@@ -3,7 +3,7 @@
 //! | page | content |
 //! |---|---|
 //! | [`home`] | first steps, usage, computers, agents |
-//! | [`computer`], [`agent`] | one of them: its name, its state, how to end it |
+//! | [`computer`], [`agent`] | its name, its state, how to end it |
 //! | [`consent`](mod@consent) | how much every computer may record, lane by lane |
 //! | [`access`] | browsers that are signed in, keys of the knowledge API |
 //! | [`activity`] | recorded events with their proofs, and held events |

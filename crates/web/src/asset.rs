@@ -38,7 +38,7 @@ const ASSETS: [Asset; 10] = [
 /// An asset as it is served.
 struct Prepared {
     asset: &'static Asset,
-    /// Beginning of the SHA-256 of the content.
+    /// Prefix of the SHA-256 of the content.
     version: String,
     body: Compressed,
 }
@@ -57,13 +57,13 @@ fn get(name: &str) -> Option<&'static Prepared> {
     PREPARED.iter().find(|prepared| prepared.asset.name == name)
 }
 
-/// The path of an asset. It contains a hash of the content, so that browsers can cache it without limit and still see every change.
+/// The path of an asset. It contains a hash of the content, so that browsers can cache it indefinitely and still load every change.
 pub fn versioned(name: &str) -> String {
     let version = get(name).map_or("", |prepared| prepared.version.as_str());
     format!("/assets/{name}?v={version}")
 }
 
-/// An asset for a path of its own, where it may be stored for a day.
+/// An asset at a fixed path, which clients may cache for a day.
 pub(super) fn at_fixed_path(name: &str) -> Result<Response, ApiError> {
     let prepared = get(name).ok_or(Code::NotFound)?;
     let headers = [

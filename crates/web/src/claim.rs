@@ -1,7 +1,7 @@
 //! The page on which a person confirms an agent (`docs/protocol/agents.md#registration-states` and `docs/decisions/0005-agents.md`).
 //!
-//! It shows nothing that the agent supplied, and it never confirms by itself: the code has to be typed from the agent's screen. Confirming
-//! asks for a recent sign-in, as attaching a computer does.
+//! It shows no data that the agent supplied, and does not confirm without the person: the person types the code from the agent's screen.
+//! Confirming requires a recent sign-in, as attaching a computer does.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -75,11 +75,11 @@ struct ClaimPage {
 enum ClaimView {
     /// A code may be typed.
     Open { requested: Moment, expires: Moment, network: Option<Network>, anonymous: bool },
-    /// The person who looks has confirmed.
+    /// The visitor has confirmed.
     Confirmed { at: Moment },
     /// The link is for another person.
     OtherPerson,
-    /// A newer link took its place.
+    /// A newer link replaced it.
     Superseded,
     /// Too many wrong codes were typed.
     Burnt,
@@ -124,7 +124,7 @@ pub async fn confirm(
     let stale = async || {
         Ok(match look(&pages.site, &visitor, address, &form.attempt).await? {
             ClaimView::Open { .. } => sign_in_again(&pages.site, &format!("/claim?attempt={}", quoted(&form.attempt))),
-            // Signing in again would not open it.
+            // A new sign-in would not reopen the link.
             ended => draw(&pages, &visitor, form.attempt.clone(), ended.status(), ended, None),
         })
     };
@@ -133,7 +133,7 @@ pub async fn confirm(
     }
     let again = async |fault: String| {
         let look = look(&pages.site, &visitor, address, &form.attempt).await?;
-        // A burnt or expired link says so itself.
+        // The view of a burnt or expired link contains the reason.
         let (status, fault) = match &look {
             ClaimView::Open { .. } => (StatusCode::BAD_REQUEST, Some(fault)),
             over => (over.status(), None),
@@ -192,8 +192,12 @@ async fn look(site: &Site, visitor: &SignedIn, address: IpAddr, attempt: &str) -
     let now = site.ports.clock.now();
     let Some((registration, newest)) = standing(site, attempt).await? else { return Ok(ClaimView::Unknown) };
     if let Some(claim) = &registration.claim {
-        let theirs = claim.person == visitor.person;
-        return Ok(if theirs { ClaimView::Confirmed { at: Moment::new(claim.at, now) } } else { ClaimView::Unknown });
+        let is_visitor = claim.person == visitor.person;
+        return Ok(if is_visitor {
+            ClaimView::Confirmed { at: Moment::new(claim.at, now) }
+        } else {
+            ClaimView::Unknown
+        });
     }
     let token = Secret::presented(attempt).hash();
     let Some(newest) = newest.filter(|newest| newest.token == token) else { return Ok(ClaimView::Superseded) };

@@ -1,5 +1,5 @@
-//! Bodies that are compressed once and sent many times: styles, scripts, and the description of the API. A page that shows secrets of its
-//! reader beside input of a stranger must not be compressed, since its length reveals whether they are alike; these contain neither.
+//! Bodies that are compressed once and sent many times: styles, scripts, and the description of the API. A page that contains secrets and
+//! input of another party must not be compressed, since its length reveals whether they are similar; these bodies contain neither.
 
 use std::io::Write as _;
 
@@ -44,7 +44,7 @@ impl Compressed {
     }
 }
 
-/// Whether the client names gzip, and not with a weight of zero (RFC 9110, section 12.5.3).
+/// Whether the client accepts gzip, with a weight above zero (RFC 9110, section 12.5.3).
 fn accepts_gzip(request: &HeaderMap) -> bool {
     let lines = request.get_all(ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).any(|coding| {

@@ -1,15 +1,15 @@
 //! The page on which a person attaches a computer (`docs/protocol/computers.md#device-flow`; RFC 8628, sections 3.3 and 5.4).
 //!
-//! 1. A code is typed, or comes with the link. Looking it up changes nothing but the count of wrong codes, and the page never decides by
-//!    itself. The code of a link that may come from a foreign page is not looked up before the person confirms: it could use up guesses.
-//! 2. The page shows the computer, its address, the time of the request, and the rights that approval grants. The buttons Deny and
-//!    Approve are side by side and equally large. Approve becomes the stronger one when the code was typed, or compared with the computer's.
-//! 3. The person chooses how much may be recorded; *No content* is preselected where no level for all computers was chosen yet. An unchanged
-//!    choice changes no level (`docs/decisions/0014-consent.md`).
-//! 4. A key that the computer asks for has a box, an agent one for each right, none of which is ticked beforehand: one approval covers
-//!    the ticked ones
+//! 1. The person types a code, or opens a link with one. A look-up only changes the count of wrong codes, and the page never decides
+//!    without the person. The code of a link that may come from a foreign page is not looked up before the person confirms: it could use up
+//!    guesses.
+//! 2. The page shows the computer, its address, the time of the request, and the rights that approval grants. The buttons Deny and Approve
+//!    have the same size. Approve is emphasised if the code was typed, or compared with the computer's.
+//! 3. The person chooses how much may be recorded; *No content* is preselected where no level for all computers was chosen yet. An
+//!    unchanged choice changes no level (`docs/decisions/0014-consent.md`).
+//! 4. A requested key has a box, and a requested agent one per right; initially no box is ticked. One approval covers the ticked boxes
 //!    (`docs/decisions/0004-device-codes.md`).
-//! 5. Approving asks for a recent sign-in.
+//! 5. Approving requires a recent sign-in.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -63,9 +63,9 @@ impl FromRef<HttpState> for DevicePages {
 #[derive(Debug, Deserialize)]
 pub struct DeviceLink {
     user_code: Option<String>,
-    /// Shows that the link is of a page of ours.
+    /// Shows that a page of this server made the link.
     page: Option<String>,
-    /// Present if the code was typed there, and not part of a link.
+    /// Present if the person typed the code on that page; absent if the code was part of a link.
     typed: Option<String>,
 }
 
@@ -84,7 +84,7 @@ pub enum DeviceDecision {
 pub struct Decided {
     user_code: String,
     decision: DeviceDecision,
-    /// Present if the person agrees to the key that the computer asks for.
+    /// Present if the person confirms the requested key.
     with_key: Option<String>,
     /// Present for each right that the person gives to the agent on the computer.
     may_read: Option<String>,
@@ -119,7 +119,6 @@ impl Decided {
     }
 }
 
-/// A right that the page offers.
 struct OfferedRight {
     name: String,
     words: &'static str,
@@ -141,7 +140,7 @@ struct DevicePage {
 }
 
 enum View {
-    /// The form for a code, or for confirming one that came with a link; `fault` is the error of the last one.
+    /// The form for a code, or for confirming the code of a link; `fault` is the error of the last code.
     Entry { fault: Option<&'static str>, came_with_link: bool },
     /// A computer waits for a decision.
     Asking { device: Asking, fresh: bool, typed: bool, sign_in: String },
@@ -173,9 +172,9 @@ struct Asking {
     network: Option<Network>,
     asked: Moment,
     expires: Moment,
-    /// Permissions of the key that it asks for; none without a key.
+    /// Permissions of the requested key; `None` without a key.
     key: Option<String>,
-    /// The agent that asks with it.
+    /// The requested agent.
     agent: Option<AskingTool>,
     /// Whether it is attached to the account of the visitor already.
     is_attached: bool,
@@ -183,14 +182,14 @@ struct Asking {
     level: Option<ConsentLevel>,
 }
 
-/// The agent of a tool, as the page names it.
+/// The agent of a tool, as the page shows it.
 struct AskingTool {
     name: &'static str,
     title: &'static str,
     id: String,
     /// Whether it acts for the account of the visitor.
     is_theirs: bool,
-    /// Rights that it may get.
+    /// Rights that the person can give.
     offered: Vec<OfferedRight>,
 }
 
@@ -279,7 +278,7 @@ pub async fn decide(
         },
     };
     match answered.map_err(PageError::of(&pages.site))? {
-        // Decided already, perhaps by the same person a moment ago: the page shows the result.
+        // Already decided, for example by the same form sent twice: the page shows the result.
         Ok(()) | Err(AnswerError::CodeConsumed) => {
             let page =
                 if origin::names_site(&headers) { String::new() } else { format!("&page={}", mark(&pages, &visitor)) };
@@ -299,7 +298,7 @@ pub async fn decide(
 struct Looker<'v> {
     visitor: &'v SignedIn,
     address: IpAddr,
-    /// Whether they typed the code on a page of ours, which compares it with the computer's.
+    /// Whether the person typed the code on a page of this server, which compares it with the computer's.
     has_typed: bool,
 }
 
@@ -364,12 +363,12 @@ fn permitted(scopes: &[ApiKeyScope]) -> String {
     }
 }
 
-/// How long a computer that was never attached may be idle before it is removed.
+/// Time without requests after which a computer that was never attached is removed.
 fn idle(pages: &DevicePages) -> String {
     humantime_serde::re::humantime::format_duration(pages.devices.unattached_kept()).to_string()
 }
 
-/// How many other computers name the identity, in words; none when there is none.
+/// The number of other computers of the identity, in words; `None` for zero.
 fn other_computers(others: u32) -> Option<String> {
     match others {
         0 => None,

@@ -30,7 +30,7 @@ struct DocsPage<'d> {
     base_url: &'d str,
 }
 
-/// The reference, read from the description by the first request, and the page of visitors who are not signed in.
+/// The reference, which the first request reads from the description, and the page of visitors who are not signed in.
 #[derive(Debug, Clone, Default)]
 struct ReferenceCache(Arc<Cached>);
 
@@ -40,7 +40,7 @@ struct Cached {
     for_visitors: OnceLock<Compressed>,
 }
 
-/// `GET /docs`, with a cache of its own.
+/// `GET /docs`, with its own cache.
 pub fn page() -> MethodRouter<HttpState> {
     routing::get(show).layer(Extension(ReferenceCache::default()))
 }

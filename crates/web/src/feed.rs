@@ -21,7 +21,7 @@ use super::frame::unrendered;
 
 const MEDIA_TYPE: &str = "application/atom+xml; charset=utf-8";
 
-/// A link that is followed from the document does not carry the secret, and no crawler lists it.
+/// Links from the document do not send its secret URL as referrer, and crawlers do not index it.
 const HEADERS: [(HeaderName, &str); 3] = [
     (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
     (REFERRER_POLICY, "no-referrer"),
@@ -97,7 +97,7 @@ impl EntryView {
     }
 }
 
-/// A text of the data; empty if it has none of this name.
+/// A text member of the data; empty if absent.
 fn text<'e>(entry: &'e FeedEntry, name: &str) -> &'e str {
     entry.data[name].as_str().unwrap_or_default()
 }
@@ -120,7 +120,7 @@ fn title(entry: &FeedEntry) -> String {
     }
 }
 
-/// Who ended an agent or the attachment of a computer.
+/// The party that ended an agent or the attachment of a computer.
 fn by(reason: &str) -> &'static str {
     match reason {
         "owner" => " by its owner",
@@ -131,7 +131,7 @@ fn by(reason: &str) -> &'static str {
     }
 }
 
-/// The page that shows the fact. An id of another form is part of no path.
+/// The page that shows the fact. An invalid id is not used in a path.
 fn path(entry: &FeedEntry) -> String {
     match entry.kind {
         NotificationKind::EventHeld => "/account/activity".to_owned(),

@@ -1,7 +1,7 @@
-//! One message after a change, such as "The computer is detached.": the next page shows it, and no other.
+//! One message after a change, such as "The computer is detached.", which only the next page shows.
 //!
-//! A sealed cookie contains the text, so that no link and no other site can put words on a page, and neither reloading nor a bookmark
-//! repeats them. The text is of this crate and contains no secret: the browser stores it until a page has shown it.
+//! A sealed cookie contains the text, so that a link or another site cannot put words on a page, and neither reloading nor a bookmark
+//! repeats them. The text is a constant of this crate without secrets: the browser stores it until a page has shown it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 /// Maximum length of a message, in characters.
 const CHARS_MAX: usize = 300;
 
-/// The message that waits for a page, if there is one. Clones share it.
+/// The message for the next page, if there is one. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Flash(Option<Arc<Waiting>>);
 
@@ -30,7 +30,7 @@ struct Waiting {
 }
 
 impl Flash {
-    /// The text, for the page that shows it: afterwards the browser forgets it.
+    /// The text, for the page that shows it; the response then deletes the cookie.
     pub fn show(&self) -> Option<&str> {
         let waiting = self.0.as_ref()?;
         waiting.is_shown.store(true, Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl<S: Sync> FromRequestParts<S> for Flash {
     }
 }
 
-/// The message of a response, until it is a cookie.
+/// The message of a response, before the middleware writes it into a cookie.
 #[derive(Debug, Clone)]
 struct Message(String);
 
@@ -67,7 +67,7 @@ pub fn set(response: &mut Response, text: impl Into<String>) {
     response.extensions_mut().insert(Message(text.chars().take(CHARS_MAX).collect()));
 }
 
-/// Middleware of all pages: brings the message of the last response, and takes along that of this one.
+/// Middleware of all pages: gives the handler the message of the previous response, and stores the message of this response in a cookie.
 pub(super) async fn carry(State(cookies): State<Arc<Cookies>>, mut request: Request, next: Next) -> Response {
     let flash = Flash::of(request.headers(), &cookies);
     request.extensions_mut().insert(flash.clone());

@@ -1,4 +1,4 @@
-//! Reading the forms of our own pages.
+//! Extractor for forms of pages of this server.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 
 use super::{PageError, PageErrorTexts, Site};
 
-/// A form that one of our own pages sent. A browser sends cookies along with a foreign page's forms too, so what cannot show that it comes
-/// from a page of ours goes no further.
+/// A form that a page of this server sent. A browser also sends cookies with a foreign page's forms, so a form of unknown origin is
+/// refused.
 #[derive(Debug)]
 pub struct PageForm<T>(pub T);
 

@@ -10,13 +10,13 @@ use axum::response::{Html, IntoResponse, Response};
 use super::asset::versioned;
 use super::{Flash, SignedIn, Site};
 
-/// Nothing but our own styles, scripts and images; no frames around us, no forms to elsewhere.
+/// Only styles, scripts and images of this server; no frames, and no forms to other servers.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 const HEADERS: [(HeaderName, &str); 7] = [
     (CONTENT_SECURITY_POLICY, POLICY),
-    // Links carry tokens in their query, so no other site may read where a person came from. Our own forms need their origin.
+    // Queries of links contain tokens, so other sites must not get the referrer. Forms of this server need the origin.
     (REFERRER_POLICY, "same-origin"),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (X_FRAME_OPTIONS, "DENY"),
@@ -25,20 +25,20 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=(), payment=()"),
 ];
 
-/// The place of a page: who looks at it, and what its links begin with.
+/// The layout of a page: the signed-in person, and the prefix of its links.
 #[derive(Debug, Clone)]
 pub struct PageLayout {
-    /// The path of the base URL, without a slash at the end: empty unless a proxy serves us below one.
+    /// The path of the base URL, without a slash at the end: empty unless a proxy serves this server below a path.
     pub root: String,
     /// E-mail address of the signed-in person.
     pub email: Option<String>,
-    /// The host under which people know us, for sentences such as "only confirm what you started yourself".
+    /// The public host name of this server, for sentences such as "only confirm what you started yourself".
     pub host: String,
     flash: Flash,
 }
 
 impl PageLayout {
-    /// Around a page for `visitor`.
+    /// The layout of a page for `visitor`.
     pub fn new(site: &Site, visitor: Option<&SignedIn>) -> Self {
         Self {
             root: site.urls.root_path().to_owned(),
@@ -48,7 +48,7 @@ impl PageLayout {
         }
     }
 
-    /// With the message that waits for a visitor who is not signed in.
+    /// Adds the message for a visitor who is not signed in.
     #[must_use]
     pub fn with_flash(self, flash: Flash) -> Self {
         Self { flash, ..self }

@@ -1,4 +1,4 @@
-//! `GET /` for browsers: what this server is, for visitors; a signed-in person continues at the account page.
+//! `GET /` for browsers: a description of this server for visitors; a signed-in person is redirected to the account page.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{PageError, PageLayout, Site, Visitor, page};
 struct HomePage<'u> {
     frame: PageLayout,
     base_url: &'u str,
-    /// Whether a first sign-in makes an account.
+    /// Whether a first sign-in creates an account.
     makes_accounts: bool,
 }
 

@@ -5,12 +5,12 @@
 //! | page | content |
 //! |---|---|
 //! | [`home`] | Search: the search box, and the newest memories |
-//! | [`library`] | Library: what the account and its spaces hold; [`selected`] changes several memories at a time |
+//! | [`library`] | Library: the memories of the account and its spaces; [`selected`] changes several memories at a time |
 //! | [`add`] | Add: URLs, notes, files, and an export ([`import`]) |
 //! | [`settings`](mod@settings) | Settings: spaces, the rules that new content has to meet, API keys |
 //! | [`batch`] | the state of each item of a batch; [`live`] updates it |
 //! | [`spaces`] | one space, and who may read it |
-//! | [`memory`] | one memory: its text, where it is from; [`edit`] changes it |
+//! | [`memory`] | one memory: its text and source; [`edit`] changes it |
 
 pub mod add;
 pub mod batch;
@@ -34,7 +34,7 @@ use domain::space::Space;
 use super::account::AccountOwner;
 use super::{PageError, PageErrorTexts, SignedIn, Site};
 
-/// Which of the account's tabs these pages are.
+/// The account's tab of these pages.
 const TAB: &str = "knowledge";
 
 impl AccountOwner {
@@ -50,7 +50,7 @@ struct SpaceLink {
     name: String,
 }
 
-/// Those of `ids` that are spaces of this account, or that it was let into.
+/// Links to the spaces of `ids` that belong to this account or are shared with it.
 async fn links(
     site: &Site,
     spaces: &Spaces,
@@ -111,7 +111,7 @@ fn gone(site: &Site, visitor: &SignedIn) -> PageError {
     )
 }
 
-/// For [`Result::map_err`]: an unknown object has a page of its own.
+/// For [`Result::map_err`]: an unknown object has a separate error page.
 fn page_error(site: &Site, visitor: &SignedIn) -> impl Fn(Refusal) -> PageError {
     let (site, visitor) = (site.clone(), visitor.clone());
     move |refusal| match refusal {

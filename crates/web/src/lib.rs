@@ -1,8 +1,8 @@
 //! The pages for people.
 //!
-//! Pages are rendered here and work without JavaScript: every change is a form whose response is a redirect, so that going back
-//! or reloading never does it twice. Scripts only add comfort. Every page comes with a policy that lets it load nothing but our own
-//! styles and scripts, and forbids frames.
+//! Pages are rendered here and work without JavaScript: every change is a form with a redirect as response, so that going back or
+//! reloading does not repeat it. Scripts only add comfort. The content security policy of every page allows only styles and scripts of
+//! this server, and forbids frames.
 
 pub mod account;
 pub mod asset;

@@ -1,7 +1,7 @@
 //! Markdown of memories as HTML for a page.
 //!
-//! The text is foreign: a web page or a program wrote it. The output contains only elements that this file writes, and every text and attribute
-//! is escaped. HTML in the text is shown as text; pictures are named and not loaded; links lead to http, https and mailto only.
+//! The text is foreign: a web page or a program wrote it. The output contains only elements that this file writes, and every text and
+//! attribute is escaped. HTML in the text is shown as text; pictures are named and not loaded; links lead to http, https and mailto only.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use domain::foreign::visible;
 use pulldown_cmark::{Alignment, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use url::Url;
 
-/// Elements inside each other. Deeper ones are shown without their element: browsers and readers need no more.
+/// Maximum depth of nested elements. Deeper content is shown without its element.
 const DEPTH_MAX: usize = 24;
 
-/// The HTML of a text. Its headings begin below the `h1` of the page and skip no level.
+/// The HTML of a text. Its headings start below the `h1` of the page and skip no level.
 pub(crate) fn html(markdown: &str) -> String {
     let mut page = Writer::default();
     for event in parser(markdown) {
@@ -45,10 +45,10 @@ fn is_block(tag: TagEnd) -> bool {
     !matches!(tag, TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link | TagEnd::Image)
 }
 
-/// Whether a link may be followed: an absolute URL of these schemes. A relative one would lead to a page of this server.
+/// Whether a link may be followed: an absolute URL of these schemes. A relative URL would lead to a page of this server.
 ///
-/// A browser reads `https:account` on a page of https as a path (URL standard, state "scheme"), and elsewhere as a host. A URL is absolute if
-/// it is the same one on pages of both schemes.
+/// A browser parses `https:account` on a page of https as a path (URL standard, state "scheme"), and elsewhere as a host. A URL is absolute
+/// if it is the same on pages of both schemes.
 fn is_followed(url: &str) -> bool {
     let on = |page: &str| Url::parse(page).and_then(|page| page.join(url)).ok();
     let is_known = |target: &Url| ["http", "https", "mailto"].contains(&target.scheme());
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn common_markdown_has_its_elements() {
         let text = "# One\n\n### Two\n\nA *b* **c** ~~d~~ `e` [f](https://f.example/?a=1&b=2).\n\n- g\n- [x] h\n\n3. i\n\n> j\n\n---\n\n    k < l\n";
-        let shown = html(text);
+        let output = html(text);
         for part in [
             "<h2>One</h2>",
             "<h3>Two</h3>",
@@ -224,7 +224,7 @@ mod tests {
             "<hr>",
             "<pre tabindex=\"0\"><code>k &#60; l\n</code></pre>",
         ] {
-            assert!(shown.contains(part), "{part}\n{shown}");
+            assert!(output.contains(part), "{part}\n{output}");
         }
         let table = html("| a | b |\n|---|--:|\n| 1 | 2 |\n");
         assert!(table.contains("<thead><tr><th>a</th><th class=\"right\">b</th></tr></thead><tbody>"), "{table}");
@@ -255,26 +255,26 @@ mod tests {
             "| <script> |\n|---|\n| <img src=x> |",
             "\u{202e}<script>\u{2066}",
         ] {
-            let shown = html(hostile);
+            let output = html(hostile);
             let elements: Vec<&str> =
-                shown.split('<').skip(1).map(|rest| rest.split(['>', ' ']).next().unwrap_or_default()).collect();
-            let known = [
+                output.split('<').skip(1).map(|rest| rest.split(['>', ' ']).next().unwrap_or_default()).collect();
+            let written = [
                 "p", "/p", "pre", "/pre", "code", "/code", "a", "/a", "span", "/span", "div", "/div", "table",
                 "/table", "thead", "/thead", "tbody", "/tbody", "tr", "/tr", "th", "/th", "td", "/td",
             ];
-            assert!(elements.iter().all(|element| known.contains(element)), "{hostile}\n{shown}");
+            assert!(elements.iter().all(|element| written.contains(element)), "{hostile}\n{output}");
             assert!(
-                !shown.contains("href=\"j") && !shown.contains("href=\"d") && !shown.contains("href=\"/"),
-                "{shown}"
+                !output.contains("href=\"j") && !output.contains("href=\"d") && !output.contains("href=\"/"),
+                "{output}"
             );
-            assert!(!shown.contains("src=\"") && !shown.contains('\u{202e}'), "{shown}");
-            // The quotation mark of an attribute is ours alone.
-            let allowed = shown.matches(" href=\"").count() + shown.matches(" rel=\"").count();
-            let ours = shown.matches("tabindex=\"").count()
-                + shown.matches("class=\"").count()
-                + shown.matches("role=\"").count()
-                + shown.matches("aria-label=\"").count();
-            assert_eq!(shown.matches('"').count(), 2 * (allowed + ours), "{shown}");
+            assert!(!output.contains("src=\"") && !output.contains('\u{202e}'), "{output}");
+            // Only the renderer writes quotation marks of attributes.
+            let allowed = output.matches(" href=\"").count() + output.matches(" rel=\"").count();
+            let ours = output.matches("tabindex=\"").count()
+                + output.matches("class=\"").count()
+                + output.matches("role=\"").count()
+                + output.matches("aria-label=\"").count();
+            assert_eq!(output.matches('"').count(), 2 * (allowed + ours), "{output}");
         }
     }
 
@@ -319,9 +319,9 @@ mod tests {
 
     #[test]
     fn a_deep_text_is_shown_without_its_depth() {
-        let shown = html(&format!("{} deep", ">".repeat(5000)));
-        assert!(shown.matches("<blockquote>").count() <= DEPTH_MAX && shown.contains("deep"));
-        assert_eq!(shown.matches("<blockquote>").count(), shown.matches("</blockquote>").count());
+        let output = html(&format!("{} deep", ">".repeat(5000)));
+        assert!(output.matches("<blockquote>").count() <= DEPTH_MAX && output.contains("deep"));
+        assert_eq!(output.matches("<blockquote>").count(), output.matches("</blockquote>").count());
     }
 
     #[test]
@@ -333,12 +333,12 @@ mod tests {
     proptest! {
         #[test]
         fn elements_are_closed_and_text_has_no_marks_of_html(text in "[a-z<>&\"'`*_\\[\\]()!#|\\-\\n\\\\ :/=]{0,200}") {
-            let shown = html(&text);
+            let output = html(&text);
             for element in ["p", "em", "strong", "del", "code", "pre", "ul", "ol", "li", "a", "blockquote", "table", "tr"] {
-                let begin = shown.matches(&format!("<{element}>")).count() + shown.matches(&format!("<{element} ")).count();
-                prop_assert_eq!(begin, shown.matches(&format!("</{element}>")).count());
+                let begin = output.matches(&format!("<{element}>")).count() + output.matches(&format!("<{element} ")).count();
+                prop_assert_eq!(begin, output.matches(&format!("</{element}>")).count());
             }
-            prop_assert!(!shown.contains("<script") && !shown.contains("<img"));
+            prop_assert!(!output.contains("<script") && !output.contains("<img"));
         }
     }
 }

@@ -65,7 +65,7 @@ impl FastWritable for Moment {
     }
 }
 
-/// Digits, colons and our own words: nothing that needs escaping.
+/// The text only contains digits, colons and constant words, which need no escaping.
 impl HtmlSafe for Moment {}
 
 #[cfg(test)]
@@ -77,29 +77,29 @@ mod tests {
     #[test]
     fn a_moment_is_written_as_people_say_it() {
         let now = Timestamp::UNIX_EPOCH + TimeDelta::days(20_000);
-        let told = |delta: TimeDelta| Moment::new(now + delta, now).relative();
-        assert_eq!(told(TimeDelta::zero()), "just now");
-        assert_eq!(told(TimeDelta::seconds(-29)), "just now");
-        assert_eq!(told(TimeDelta::seconds(-30)), "1 minute ago");
-        assert_eq!(told(TimeDelta::seconds(-60)), "1 minute ago");
-        assert_eq!(told(TimeDelta::seconds(-90)), "2 minutes ago");
-        assert_eq!(told(TimeDelta::minutes(-59)), "59 minutes ago");
-        assert_eq!(told(TimeDelta::seconds(-3570)), "1 hour ago");
-        assert_eq!(told(TimeDelta::hours(-23)), "23 hours ago");
-        assert_eq!(told(TimeDelta::minutes(-1410)), "1 day ago");
-        assert_eq!(told(TimeDelta::days(-1)), "1 day ago");
-        assert_eq!(told(TimeDelta::days(-59)), "59 days ago");
-        assert_eq!(told(TimeDelta::days(-60)), "2 months ago");
-        assert_eq!(told(TimeDelta::days(-65)), "2 months ago");
-        assert_eq!(told(TimeDelta::days(-715)), "23 months ago");
-        assert_eq!(told(TimeDelta::days(-716)), "2 years ago");
-        assert_eq!(told(TimeDelta::days(-800)), "2 years ago");
-        assert_eq!(told(TimeDelta::seconds(29)), "just now");
-        assert_eq!(told(TimeDelta::seconds(1799)), "in 30 minutes");
-        assert_eq!(told(TimeDelta::days(2)), "in 2 days");
-        // A key for 90 days says the same at once and half a minute later.
-        assert_eq!(told(TimeDelta::days(90)), "in 3 months");
-        assert_eq!(told(TimeDelta::days(90) - TimeDelta::seconds(30)), "in 3 months");
+        let text = |delta: TimeDelta| Moment::new(now + delta, now).relative();
+        assert_eq!(text(TimeDelta::zero()), "just now");
+        assert_eq!(text(TimeDelta::seconds(-29)), "just now");
+        assert_eq!(text(TimeDelta::seconds(-30)), "1 minute ago");
+        assert_eq!(text(TimeDelta::seconds(-60)), "1 minute ago");
+        assert_eq!(text(TimeDelta::seconds(-90)), "2 minutes ago");
+        assert_eq!(text(TimeDelta::minutes(-59)), "59 minutes ago");
+        assert_eq!(text(TimeDelta::seconds(-3570)), "1 hour ago");
+        assert_eq!(text(TimeDelta::hours(-23)), "23 hours ago");
+        assert_eq!(text(TimeDelta::minutes(-1410)), "1 day ago");
+        assert_eq!(text(TimeDelta::days(-1)), "1 day ago");
+        assert_eq!(text(TimeDelta::days(-59)), "59 days ago");
+        assert_eq!(text(TimeDelta::days(-60)), "2 months ago");
+        assert_eq!(text(TimeDelta::days(-65)), "2 months ago");
+        assert_eq!(text(TimeDelta::days(-715)), "23 months ago");
+        assert_eq!(text(TimeDelta::days(-716)), "2 years ago");
+        assert_eq!(text(TimeDelta::days(-800)), "2 years ago");
+        assert_eq!(text(TimeDelta::seconds(29)), "just now");
+        assert_eq!(text(TimeDelta::seconds(1799)), "in 30 minutes");
+        assert_eq!(text(TimeDelta::days(2)), "in 2 days");
+        // A key for 90 days shows the same text at once and half a minute later.
+        assert_eq!(text(TimeDelta::days(90)), "in 3 months");
+        assert_eq!(text(TimeDelta::days(90) - TimeDelta::seconds(30)), "in 3 months");
     }
 
     #[test]

@@ -1,18 +1,18 @@
-//! The network of a request beside that of the person who looks at it, in words.
+//! Compares the network of a request with the visitor's, in words.
 
 use std::net::IpAddr;
 
 /// Where a request came from, as a page shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Network {
-    /// What the address means to the visitor; empty if that is not certain.
+    /// The relation of the address to the visitor; empty if it is uncertain.
     pub words: &'static str,
     /// The address itself.
     pub address: String,
 }
 
 impl Network {
-    /// Of the request from `address`, seen by a visitor at `own`. `is_local`: the base URL is of a loopback address.
+    /// The network of a request from `address`, for a visitor at `own`. `is_local`: the base URL has a loopback address.
     pub fn new(address: Option<String>, own: IpAddr, is_local: bool) -> Option<Self> {
         let address = address?;
         let words = address.parse().map_or("", |other| compared(other, own, is_local));
@@ -20,7 +20,7 @@ impl Network {
     }
 }
 
-/// Addresses that several parties may share, of private networks and of proxies on this host, show nothing.
+/// Compares two addresses. Addresses that several parties may share, of private networks and of proxies on this host, give no result.
 fn compared(other: IpAddr, own: IpAddr, is_local: bool) -> &'static str {
     match (other.to_canonical(), own.to_canonical()) {
         (other, own) if other.is_loopback() && own.is_loopback() && is_local => "The computer that you use now",

@@ -94,7 +94,7 @@ impl PageError {
         Self(Box::new(page(status, &TroublePage { frame: PageLayout::new(site, visitor), shown })))
     }
 
-    /// A page that is drawn already.
+    /// A page that is already rendered.
     pub fn drawn(response: Response) -> Self {
         Self(Box::new(response))
     }
@@ -112,20 +112,20 @@ impl PageError {
         Self(Box::new(Redirect::to(path).into_response()))
     }
 
-    /// For [`Result::map_err`]: the store could not answer.
+    /// For [`Result::map_err`]: the store failed.
     pub fn store(site: &Site) -> impl Fn(StoreError) -> Self {
         let site = site.clone();
         move |error| Self::api(&site, &error.into())
     }
 
-    /// For [`Result::map_err`]: anything that is an error of the API too.
+    /// For [`Result::map_err`]: any error that converts to an error of the API.
     pub fn of<E: Into<ApiError>>(site: &Site) -> impl Fn(E) -> Self {
         let site = site.clone();
         move |error| Self::api(&site, &error.into())
     }
 }
 
-/// An answer that was made elsewhere.
+/// A response that another component built.
 impl From<Response> for PageError {
     fn from(response: Response) -> Self {
         Self(Box::new(response))

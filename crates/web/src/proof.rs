@@ -1,4 +1,4 @@
-//! The steps of an audit proof as a part of a page: the values for readers without a script, and places for the results of the browser.
+//! The steps of an audit proof as a part of a page: the values for browsers without scripts, and elements for the results of the script.
 
 use statistics::proof::{AuditProof, ProofStatus};
 
@@ -28,7 +28,7 @@ pub struct ProofValues {
 }
 
 impl ProofValues {
-    /// The members of a proof; those about the tree are dashes while it is pending.
+    /// The members of a proof; members about the tree are dashes while the proof is pending.
     pub fn of(proof: &AuditProof) -> Self {
         let number = |number: Option<u64>| number.map_or_else(|| "–".to_owned(), |number| number.to_string());
         Self {

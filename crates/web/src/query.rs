@@ -1,4 +1,4 @@
-//! Reading the addresses of our own pages.
+//! Extractor for query parameters of pages of this server.
 
 use api::{HttpState, query};
 use axum::extract::{FromRef, FromRequestParts};

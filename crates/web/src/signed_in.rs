@@ -8,24 +8,24 @@ use super::Flash;
 
 use app::services::confirmation::DecidesWith;
 
-/// A signed-in person. As an argument of a handler it redirects everyone else to the sign-in page, which leads back.
+/// A signed-in person. As an argument of a handler it redirects other visitors to the sign-in page, which redirects back.
 #[derive(Debug, Clone)]
 pub struct SignedIn {
     /// The person.
     pub person: PersonId,
-    /// Their verified address.
+    /// The person's verified e-mail address.
     pub email: Email,
-    /// Their name, if it is known.
+    /// The person's name, if it is known.
     pub name: Option<String>,
-    /// Their account, if they have one.
+    /// The person's account, if there is one.
     pub account: Option<UserAccountId>,
-    /// When they signed in.
+    /// Time of the sign-in.
     pub signed_in_at: Timestamp,
-    /// This browser, as its person's list names it.
+    /// The id of this browser in the person's list.
     pub id: SessionId,
     /// SHA-256 of its session's secret.
     pub session: SecretHash,
-    /// The message that waits for the next page.
+    /// The message for this page.
     pub flash: Flash,
 }
 

@@ -1,8 +1,8 @@
 //! The pages on which a person signs in and out (`docs/decisions/0003-sign-in.md`).
 //!
-//! 1. An address is typed. The response does not reveal whether the address has an account.
-//! 2. A code comes by mail; it works only in this browser, which keeps a ticket for it.
-//! 3. The right code brings a new session; the one that the browser had ends.
+//! 1. The person types an e-mail address. The response does not reveal whether the address has an account.
+//! 2. The server mails a code, which is only valid in this browser: the browser stores its ticket.
+//! 3. The right code starts a new session, and ends the browser's previous one.
 //!
 //! A signed-in person may sign in again: some pages require a recent sign-in.
 
@@ -55,7 +55,7 @@ pub struct CodeForm {
     code: String,
 }
 
-/// `?fault=form`: the input has not the form of a code.
+/// `?fault=form`: the input does not have the form of a code.
 #[derive(Debug, Deserialize)]
 pub struct FaultQuery {
     fault: Option<String>,
@@ -74,7 +74,7 @@ struct SignInPage {
     /// The fault in the address.
     fault: Option<&'static str>,
     providers: Vec<Provider>,
-    /// Whether a first sign-in makes an account.
+    /// Whether a first sign-in creates an account.
     makes_accounts: bool,
 }
 
@@ -95,10 +95,9 @@ struct CodePage {
 }
 
 enum CodeView {
-    /// A code can be typed; `fault` is the error of the last one.
-    /// `folder`: where the mail was written, for a person at this computer.
+    /// The form for a code; `fault` is the error of the last code, `folder` is the folder of the mail, for a person at this computer.
     Entry { fault: Option<String>, expires: Moment, folder: Option<MailFolder> },
-    /// No code can be typed any more.
+    /// The attempt has ended.
     Over { title: &'static str, text: &'static str },
 }
 
@@ -126,12 +125,12 @@ pub async fn ask(
     let next = ours(asked.next.as_deref());
     let Some(email) = asked.email.parse::<Email>().ok().filter(Email::is_mailable) else {
         let fault = Some("This is not an e-mail address. It looks like name@example.com.");
-        let shown = sign_in_page(&pages, PageLayout::new(&pages.site, visitor.as_ref()), asked.email, next, fault);
-        return Ok(page(StatusCode::BAD_REQUEST, &shown));
+        let form = sign_in_page(&pages, PageLayout::new(&pages.site, visitor.as_ref()), asked.email, next, fault);
+        return Ok(page(StatusCode::BAD_REQUEST, &form));
     };
-    let before = ticket_cookie(&headers, &pages);
+    let previous = ticket_cookie(&headers, &pages);
     let sender = known::asker(&headers, &email, address, &pages);
-    match pages.signins.ask(email, next, sender, before.as_ref()).await.map_err(PageError::of(&pages.site))? {
+    match pages.signins.ask(email, next, sender, previous.as_ref()).await.map_err(PageError::of(&pages.site))? {
         Ok(ticket) => {
             let mut response = elsewhere(&pages, "/signin/code");
             pages.cookies.set(Cookie::Ticket, &mut response, ticket.expose());
@@ -188,7 +187,7 @@ pub async fn answer(
     pages.limits.code_guess(address).map_err(|error| PageError::api(&pages.site, &error))?;
     let Ok(code) = code.parse() else { return Ok(elsewhere(&pages, "/signin/code?fault=form")) };
     match pages.signins.answer(&ticket, code, browser).await.map_err(PageError::of(&pages.site))? {
-        // The page says why: shown by a GET, so that loading it again spends no try.
+        // The page shows the reason: by a GET, so that reloading it uses no attempt.
         Err(_) => Ok(elsewhere(&pages, "/signin/code")),
         Ok(Entered { session, email, next }) => {
             let mut response = entered(&pages, &session, next);
@@ -237,12 +236,12 @@ fn entered(pages: &SignInPages, session: &Secret, next: Option<ReturnPath>) -> R
     response
 }
 
-/// 303 to one of our own paths.
+/// 303 to a path of this server.
 fn elsewhere(pages: &SignInPages, path: &str) -> Response {
     Redirect::to(&format!("{}{path}", pages.site.urls.root_path())).into_response()
 }
 
-/// The page that was asked for, if it is one of ours.
+/// The requested page, if it is a page of this server.
 fn ours(next: Option<&str>) -> Option<ReturnPath> {
     next?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! A small picture of the last days: a bar for each day, drawn by the server, without a script.
+//! A small chart of the last days: a bar for each day, rendered by the server, without a script.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ pub struct DayStrip {
 }
 
 impl DayStrip {
-    /// `noun` is what the counts count, in the plural.
+    /// `noun` is the plural noun of the counted objects.
     pub fn new(days: Vec<u64>, noun: &str) -> Self {
         let sum: u64 = days.iter().sum();
         let text = format!("{sum} {noun} in {} days", days.len());
@@ -40,7 +40,7 @@ impl fmt::Display for DayStrip {
         let most = self.days.iter().copied().max().unwrap_or(0).max(1);
         let mut bars = String::new();
         for (day, count) in self.days.iter().enumerate().filter(|(_, count)| **count > 0) {
-            // One event is visible beside ten thousand.
+            // One event stays visible next to ten thousand.
             let height = (count.saturating_mul(HEIGHT) / most).max(2);
             write!(bars, r#"<rect x="{}" y="{}" width="{BAR}" height="{height}"/>"#, day * DAY, HEIGHT - height)?;
         }
@@ -59,7 +59,7 @@ impl FastWritable for DayStrip {
     }
 }
 
-/// Numbers and words of ours: nothing that needs escaping.
+/// The strip only contains numbers and constant words, which need no escaping.
 impl HtmlSafe for DayStrip {}
 
 #[cfg(test)]

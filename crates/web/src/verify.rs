@@ -1,4 +1,4 @@
-//! `/verify`: a person checks a proof file in the browser, and writes down the key of the log. Nothing is sent to the server.
+//! `/verify`: a person checks a proof file in the browser, and can copy the log key. The page sends no data to the server.
 
 use app::services::activity::browse::Activity;
 use askama::Template;
@@ -21,7 +21,7 @@ struct VerifyPage {
 struct LogKey {
     origin: String,
     vkey: String,
-    /// Whether it signs now.
+    /// Whether it is the current signing key.
     is_active: bool,
 }
 

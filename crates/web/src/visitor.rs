@@ -23,8 +23,8 @@ impl FromRequestParts<HttpState> for Visitor {
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, PageError> {
         let authenticator: Arc<Authenticator> = FromRef::from_ref(state);
         let flash: Flash = parts.extensions.get().cloned().unwrap_or_default();
-        let found = authenticator.visitor(&parts.headers).await.map_err(PageError::of(&Site::from_ref(state)))?;
-        Ok(Self(found.map(|(secret, session)| SignedIn {
+        let facts = authenticator.visitor(&parts.headers).await.map_err(PageError::of(&Site::from_ref(state)))?;
+        Ok(Self(facts.map(|(secret, session)| SignedIn {
             person: session.person,
             email: session.email,
             name: session.name,
@@ -56,13 +56,13 @@ impl FromRequestParts<HttpState> for SignedIn {
     }
 }
 
-/// Where to sign in, and come back to `next` afterwards.
+/// Path of the sign-in page, which redirects to `next` afterwards.
 pub fn sign_in_path(site: &Site, next: &str) -> String {
     let root = site.urls.root_path();
     format!("{root}/signin?next={}", quoted(next))
 }
 
-/// A form that asks for a recent sign-in was sent without one: sign in, and come back to `next`.
+/// The response to a form without the required recent sign-in: a redirect to the sign-in page, which redirects to `next` afterwards.
 pub fn sign_in_again(site: &Site, next: &str) -> Response {
     Redirect::to(&sign_in_path(site, next)).into_response()
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use super::Site;
 use super::asset::at_fixed_path;
 
-/// Paths below which nothing is for crawlers.
+/// Path prefixes that crawlers may not read.
 const CLOSED: [&str; 9] =
     ["/account", "/feeds", "/knowledge", "/claim", "/device", "/signin", "/signout", "/api/", "/v1/"];
 
@@ -22,7 +22,7 @@ pub(super) async fn touch_icon() -> Result<Response, ApiError> {
     at_fixed_path("touch-icon.png")
 }
 
-/// `GET /robots.txt` (RFC 9309): the pages that everyone may read, and none of an account.
+/// `GET /robots.txt` (RFC 9309): allows the public pages, and disallows the pages of accounts.
 pub(super) async fn robots(State(site): State<Site>) -> Response {
     let root = site.urls.root_path();
     let lines: Vec<String> = CLOSED.iter().map(|path| format!("Disallow: {root}{path}")).collect();

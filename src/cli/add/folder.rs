@@ -1,4 +1,4 @@
-//! `attache add FOLDER`: adds the text files of a folder, and later only those that changed.
+//! `attache add FOLDER`: adds the text files of a folder; a later run adds only changed files.
 //!
 //! The digests of added files are stored in `added.json` of the profile's folder. A changed file is added again; the memory of its former
 //! content stays. Hidden files and folders, symbolic links and, in a work tree of git, ignored files are left out.
@@ -28,7 +28,7 @@ use crate::cli::failure::{Done, Failure, FailureKind};
 use crate::cli::output;
 use crate::cli::profile_folder::ProfileFolder;
 
-/// Extensions of files that are added, with their media types.
+/// Extensions of added files, with their media types.
 const KNOWN: [(&str, &str); 14] = [
     ("md", "text/markdown"),
     ("markdown", "text/markdown"),
@@ -58,7 +58,7 @@ const DEPTH_MAX: usize = 32;
 /// File of the profile with the digests of added files.
 const ADDED: &str = "added.json";
 
-/// Name of the lock that is held while that file is used.
+/// Name of the lock of that file.
 const ADDED_LOCK: &str = "added";
 
 /// Client, profile, folders and spaces of one command.
@@ -68,7 +68,7 @@ pub struct FolderErrand<'e> {
     pub client: &'e Client,
     /// The profile's folder.
     pub profile: &'e ProfileFolder,
-    /// Folders that the command was given.
+    /// Folders of the command line.
     pub folders: &'e [PathBuf],
     /// Spaces to add to; `None` is the default space.
     pub spaces: Option<Vec<Uuid>>,
@@ -83,9 +83,8 @@ struct AddedFiles(BTreeMap<String, Vec<AddedFile>>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct AddedFile {
-    /// Base URL of the knowledge API that has it.
+    /// Base URL of the knowledge API that it was added to.
     server: String,
-    /// SHA-256 of the file.
     sha256: Digest,
     #[serde(default)]
     spaces: Option<Vec<Uuid>>,
@@ -129,10 +128,10 @@ pub fn folders(named: &[String]) -> Result<Option<Vec<PathBuf>>, Failure> {
     }
 }
 
-/// Adds new and changed files; with `every` again and again until Ctrl-C.
+/// Adds new and changed files; with `every` repeatedly until Ctrl-C.
 pub async fn add(errand: &FolderErrand<'_>, every: Option<Duration>) -> Done {
     let Some(every) = every else { return once(errand, &mut Seen::default(), false).await };
-    let mut seen = Seen::default();
+    let mut cache = Seen::default();
     let mut looks = interval(every);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let watching = async {
@@ -142,7 +141,7 @@ pub async fn add(errand: &FolderErrand<'_>, every: Option<Duration>) -> Done {
             if output::is_unread() {
                 return Ok(());
             }
-            match once(errand, &mut seen, !is_first).await {
+            match once(errand, &mut cache, !is_first).await {
                 Ok(()) => {}
                 // Continue when the server is available again.
                 Err(failure) if matches!(failure.kind(), FailureKind::Unreachable | FailureKind::Temporary) => {
@@ -162,7 +161,7 @@ pub async fn add(errand: &FolderErrand<'_>, every: Option<Duration>) -> Done {
     }
 }
 
-/// Size and time of the files as they were last read, so that unchanged ones are not read again, and the complaints that were printed.
+/// Size and time of the files at the last read, so that unchanged files are not read again, and the printed complaints.
 #[derive(Debug, Default)]
 struct Seen {
     files: BTreeMap<PathBuf, (u64, std::time::SystemTime)>,
@@ -171,7 +170,7 @@ struct Seen {
 
 async fn once(errand: &FolderErrand<'_>, seen: &mut Seen, is_quiet: bool) -> Done {
     let _others_wait = errand.profile.lock(ADDED_LOCK)?;
-    let mut known: AddedFiles = errand.profile.json(ADDED)?.unwrap_or_default();
+    let mut added: AddedFiles = errand.profile.json(ADDED)?.unwrap_or_default();
     let (mut changed, mut total) = (Vec::new(), 0_usize);
     for folder in errand.folders {
         for path in files_of(folder)? {
@@ -179,7 +178,7 @@ async fn once(errand: &FolderErrand<'_>, seen: &mut Seen, is_quiet: bool) -> Don
             if total > FILES_MAX {
                 return Err(Failure::refused(format!("more than {FILES_MAX} files: add the folders below one by one")));
             }
-            match read_if_changed(errand, &known, seen, &path).await {
+            match read_if_changed(errand, &added, seen, &path).await {
                 Ok(found) => changed.extend(found),
                 Err(LeftOut(complaint)) => {
                     if seen.complaints.insert(complaint.clone()) {
@@ -200,22 +199,22 @@ async fn once(errand: &FolderErrand<'_>, seen: &mut Seen, is_quiet: bool) -> Don
         }
         return Ok(());
     }
-    let sent = send(errand, changed, &mut known, &mut report).await;
+    let sent = send(errand, changed, &mut added, &mut report).await;
     report.print(errand.is_json);
     sent?;
     report.judge()
 }
 
-/// Sends the files batch by batch, and stores after each which of them were added.
+/// Sends the files batch by batch, and stores after each batch which files were added.
 async fn send(errand: &FolderErrand<'_>, changed: Vec<Changed>, known: &mut AddedFiles, report: &mut Report) -> Done {
     let (notes, mut files): (Vec<Note>, Vec<(String, AddedFile)>) =
         changed.into_iter().map(|changed| (changed.note, (changed.path, changed.added))).unzip();
     for batch in batches_of_notes(notes) {
         let rest = files.split_off(count(&batch).min(files.len()));
         let request = BatchRequest { spaces: errand.spaces.clone(), ..batch };
-        let before = report.failed.len();
+        let failures = report.failed.len();
         super::add(errand.client, std::slice::from_ref(&request), errand.is_json, report).await?;
-        let failed: BTreeSet<u64> = report.failed[before..].iter().filter_map(|failed| failed.index).collect();
+        let failed: BTreeSet<u64> = report.failed[failures..].iter().filter_map(|failed| failed.index).collect();
         for (_, (path, added)) in (0..).zip(files).filter(|(index, _)| !failed.contains(index)) {
             known.keep(path, added);
         }
@@ -261,7 +260,7 @@ async fn read_if_changed(
     Ok(Some(Changed { path: named, added: AddedFile { server, sha256, spaces: errand.spaces.clone() }, note }))
 }
 
-/// A note from a file of a known type. Pages and PDFs are read by the sandboxed process that the server uses too.
+/// A note from a file of a known type. The sandboxed extraction process of the server reads pages and PDFs.
 pub async fn note_of(path: &Path, bytes: Vec<u8>) -> Result<Note, String> {
     let media_type = media_type(path).ok_or_else(|| "is not of a known type".to_owned())?;
     let name = || path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -288,7 +287,7 @@ pub async fn note_of(path: &Path, bytes: Vec<u8>) -> Result<Note, String> {
 async fn extracted(media_type: &str, bytes: Vec<u8>) -> Result<knowledge::extract::Extracted, String> {
     let command = WorkerCommand::of_this_program(&[EXTRACT_WORKER]).map_err(|error| error.to_string())?;
     let extractor = Extractor::new(command, ExtractSettings::default());
-    // Shares are counted by account; there is one here.
+    // The extraction shares its capacity by account; here is only one.
     let account: UserAccountId = "local".parse().map_err(|error| format!("{error}"))?;
     let source = RawContent { media_type: media_type.to_owned(), charset: None, url: None, body: Bytes::from(bytes) };
     extractor.extract(source, &account).await.map_err(|error| domain::reasons(&error))
@@ -330,16 +329,16 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> std::io::Resul
     Ok(())
 }
 
-/// The files that git does not ignore; `None` outside a work tree, without git, or if it ignores all of them.
+/// The files that git does not ignore; `None` outside a work tree, without git, or if git ignores all files.
 fn not_ignored(root: &Path) -> Option<BTreeSet<PathBuf>> {
     let mut git = Command::new("git");
-    // No program that the configuration of the folder names is started.
+    // git must not start a program from the configuration of the folder.
     git.args(["-c", "core.fsmonitor=false", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let output = git.current_dir(root).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let names = output.status.success().then_some(output.stdout)?;
     let names = names.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     let files: BTreeSet<PathBuf> = names.map(|name| root.join(String::from_utf8_lossy(name).as_ref())).collect();
-    // A folder that is ignored as a whole was named on purpose.
+    // A completely ignored folder was named on purpose.
     (!files.is_empty()).then_some(files)
 }
 

@@ -86,7 +86,7 @@ pub fn batches(items: Items) -> impl Iterator<Item = BatchRequest> {
     batches.into_iter()
 }
 
-/// The same for notes alone, in their order.
+/// Batches of only notes, in their order.
 pub fn batches_of_notes(notes: Vec<Note>) -> impl Iterator<Item = BatchRequest> {
     batches(Items { urls: Vec::new(), notes })
 }

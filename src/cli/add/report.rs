@@ -14,12 +14,11 @@ use crate::cli::terminal::{self, BAD, GOOD, WARNING, styled};
 /// The outcomes of all batches of one command; also the output of `--json`.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// The client of the requests.
     #[serde(skip)]
     client: Client,
     /// Ids of the batches.
     pub batches: Vec<BatchId>,
-    /// Items that search can find now.
+    /// Items that search can find.
     pub added: Vec<Added>,
     /// Items that the account's content filter rejected.
     pub skipped: Vec<Skipped>,
@@ -119,7 +118,7 @@ impl Report {
             sums.push(styled(BAD, format!("{} failed", failed.len())));
         }
         output::print(&sums.join(", "));
-        // Without a progress bar, each of them was already printed when it happened.
+        // Without a progress bar, each item was already printed when it ended.
         if terminal::has_bars() {
             let lines = skipped.iter().map(Skipped::line).chain(failed.iter().map(Failed::line));
             lines.for_each(|line| output::print(&format!("  {line}")));

@@ -102,7 +102,7 @@ impl Shown<'_> {
         Ok(())
     }
 
-    /// Prints an item. With a progress bar, successful items only appear beside the bar.
+    /// Prints an item. With a progress bar, a successful item only appears next to the bar.
     fn item(&self, line: &str, name: &str, stays: bool) {
         match &self.bar {
             Some(bar) => {

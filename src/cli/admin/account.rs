@@ -12,7 +12,7 @@ use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
 
-/// Parties of one account that `--dry-run` counts at most.
+/// Maximum number of parties of one account that `--dry-run` counts.
 const COUNTED_MAX: usize = 10_000;
 
 /// Subcommands of `attache admin account`.
@@ -112,11 +112,11 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     }
 }
 
-/// What closing the account would end.
+/// Prints the objects that closing the account would end.
 async fn show_closing(context: &AdminContext<'_>, account: &UserAccountId, format: &OutputFormat) -> Done {
     let store = &context.store;
-    let known = store.accounts(Some(account), 1).await.map_err(Failure::caused)?.pop();
-    let Some((known, None)) = known else {
+    let row = store.accounts(Some(account), 1).await.map_err(Failure::caused)?.pop();
+    let Some((row, None)) = row else {
         return Err(Failure::refused("the account does not exist, or is closed already"));
     };
     let computers = store.computers_of_account(account, COUNTED_MAX).await.map_err(Failure::caused)?.len();
@@ -124,12 +124,12 @@ async fn show_closing(context: &AdminContext<'_>, account: &UserAccountId, forma
     let agents = agents.iter().filter(|agent| agent.revoked_at.is_none()).count();
     let keys = store.api_keys_of_account(account, COUNTED_MAX).await.map_err(Failure::caused)?;
     let keys = keys.iter().filter(|key| key.is_good(context.clock.now())).count();
-    let email = known.owner.map(|(_, email)| email);
-    let shown = json!({
+    let email = row.owner.map(|(_, email)| email);
+    let value = json!({
         "user_account_id": account, "email": email, "computers": computers, "agents": agents, "api_keys": keys,
         "closed": false,
     });
-    output::show(format.json, &shown, || {
+    output::show(format.json, &value, || {
         let owner = email.as_ref().map_or("nobody", |email| email.as_str());
         format!(
             "account {account} of {owner} would be closed: {computers} computers, {agents} agents and {keys} API keys would lose their \

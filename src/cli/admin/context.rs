@@ -17,13 +17,13 @@ pub struct AdminContext<'s> {
 }
 
 impl AdminContext<'_> {
-    /// The id of the selected account. An id from `--account` is not checked; the command itself reports an unknown one.
+    /// The id of the selected account. An id from `--account` is not checked; the command reports an unknown account.
     pub(super) async fn account(&self, which: &AccountSelector) -> Result<UserAccountId, Failure> {
         match (&which.account, &which.email) {
             (Some(account), _) => Ok(account.clone()),
             (None, Some(email)) => {
-                let found = self.store.account_by_email(email).await.map_err(Failure::caused)?;
-                found.ok_or_else(no_account)
+                let row = self.store.account_by_email(email).await.map_err(Failure::caused)?;
+                row.ok_or_else(no_account)
             }
             (None, None) => Err(no_account()),
         }
@@ -43,7 +43,7 @@ impl AdminContext<'_> {
     }
 }
 
-/// The failure of a command whose account does not exist.
+/// The failure of a command for an account that does not exist.
 pub fn no_account() -> Failure {
     Failure::not_found("the account does not exist")
 }

@@ -73,9 +73,9 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
         }
         Command::Show { id, format } => {
             let (entry, body) = known(context, id).await?;
-            let mut shown = described(&entry);
-            shown["body"] = json!(body.as_deref().map(String::from_utf8_lossy));
-            output::show(format.json, &shown, || output::layout(&shown));
+            let mut value = described(&entry);
+            value["body"] = json!(body.as_deref().map(String::from_utf8_lossy));
+            output::show(format.json, &value, || output::layout(&value));
             Ok(())
         }
         Command::Release { id, format } => Box::pin(release(context, id, format)).await,
@@ -129,8 +129,8 @@ async fn release(context: &AdminContext<'_>, id: HeldId, format: OutputFormat) -
 }
 
 async fn known(context: &AdminContext<'_>, id: HeldId) -> Result<(HeldEntry, Option<Vec<u8>>), Failure> {
-    let found = context.store.held_show(id).await.map_err(Failure::caused)?;
-    found.ok_or_else(|| Failure::not_found("no held event has this id"))
+    let entry = context.store.held_show(id).await.map_err(Failure::caused)?;
+    entry.ok_or_else(|| Failure::not_found("no held event has this id"))
 }
 
 fn described(entry: &HeldEntry) -> Value {

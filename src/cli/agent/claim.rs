@@ -50,8 +50,8 @@ pub struct PendingClaim {
 pub async fn claim(arguments: Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
     if connection.agent()?.is_claimed() {
-        let known = agent_shown(connection.agent()?);
-        output::show(connection.json, &known, || "the agent is already claimed".to_owned());
+        let value = agent_shown(connection.agent()?);
+        output::show(connection.json, &value, || "the agent is already claimed".to_owned());
         return Ok(());
     }
     let (pending, asked_before) = match resume(&connection, arguments.email.as_ref()).await? {
@@ -67,14 +67,14 @@ pub async fn claim(arguments: Arguments) -> Done {
         code: claim.user_code.expose(),
         until: pending.until,
     };
-    let shown = invitation.show(connection.json, arguments.showing)?;
+    let prompt = invitation.show(connection.json, arguments.showing)?;
     if arguments.showing.no_wait {
         if connection.json {
-            let known = json!({
+            let claim_value = json!({
                 "registration_id": pending.registration_id,
                 "claim": claim_shown(claim, &date_time(pending.until)),
             });
-            output::print_json(&known);
+            output::print_json(&claim_value);
         }
         return Ok(());
     }
@@ -86,7 +86,7 @@ pub async fn claim(arguments: Arguments) -> Done {
         }
         connection.client.claimed(&claim_token, claim, |_| {}).await
     };
-    match shown.wait("waiting for you to confirm", connection.clock().now(), answer).await {
+    match prompt.wait("waiting for you to confirm", connection.clock().now(), answer).await {
         WaitOutcome::Answered(Ok(tokens)) => finish(&mut connection, tokens),
         WaitOutcome::Answered(Err(error)) => Err(failure_of(&connection, error)),
         WaitOutcome::Interrupted => {
@@ -117,14 +117,14 @@ enum Resumed {
 /// Resumes the claim of an earlier run, if it is still pending; an e-mail address always starts a new one.
 async fn resume(connection: &ProfileConnection, email: Option<&Email>) -> Result<Resumed, Failure> {
     let agent = connection.agent()?;
-    let known: Option<PendingClaim> = connection.folder.json(PENDING)?;
+    let stored: Option<PendingClaim> = connection.folder.json(PENDING)?;
     let now = connection.clock().now();
-    let known = known.filter(|known| known.registration_id == agent.registration_id);
-    let Some(known) = known else { return Ok(Resumed::Nothing) };
+    let stored = stored.filter(|stored| stored.registration_id == agent.registration_id);
+    let Some(stored) = stored else { return Ok(Resumed::Nothing) };
     match connection.client.token_by_claim(&agent.claim_token).await {
         Ok(tokens) => Ok(Resumed::Claimed(Box::new(tokens))),
         Err(error) => match error.code() {
-            Some("authorization_pending") if known.until > now && email.is_none() => Ok(Resumed::Pending(known)),
+            Some("authorization_pending") if stored.until > now && email.is_none() => Ok(Resumed::Pending(stored)),
             Some("authorization_pending" | "expired_token") => Ok(Resumed::Nothing),
             _ => Err(failed(error)),
         },
@@ -147,8 +147,8 @@ async fn begin(connection: &ProfileConnection, email: Option<&Email>) -> Result<
 fn finish(connection: &mut ProfileConnection, tokens: TokenResult) -> Done {
     connection.keep_tokens(tokens)?;
     forget(connection)?;
-    let known = agent_shown(connection.agent()?);
-    output::show(connection.json, &known, || {
+    let value = agent_shown(connection.agent()?);
+    output::show(connection.json, &value, || {
         format!(
             "{} the agent acts for your account now\n  next: `attache account` shows the account, `attache agent token` prints a token for scripts",
             terminal::styled(GOOD, "✓")

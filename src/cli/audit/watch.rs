@@ -1,7 +1,7 @@
 //! `attache audit watch`: requests the newest checkpoint periodically and checks that it is consistent with the one before.
 //!
-//! It prints one line for each change of state, and none while the log only grows. If the server does not answer, the request is repeated; if
-//! the log was rolled back, forked or replaced, the command exits with 3.
+//! It prints one line for each change of state, and none while the log only grows. If the server does not answer, the request is repeated;
+//! if the log was rolled back, forked or replaced, the command exits with 3.
 
 use std::time::Duration;
 
@@ -103,11 +103,11 @@ async fn key(arguments: &Arguments, connection: &mut ProfileConnection) -> Resul
             active.ok_or_else(|| Failure::refused("the server publishes no log key"))?.vkey
         }
     };
-    let known = key.parse().map_err(|error| Failure::refused(format!("{}: {error}", visible(&key))))?;
+    let verifier = key.parse().map_err(|error| Failure::refused(format!("{}: {error}", visible(&key))))?;
     if arguments.pin || (arguments.vkey.is_none() && connection.profile.log_key.is_none()) {
         connection.change(|profile| profile.log_key = Some(key))?;
     }
-    Ok(known)
+    Ok(verifier)
 }
 
 fn continues(key: &VerifierKey, observed: &Observation, before: State) -> Value {

@@ -22,7 +22,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// Reads and verifies the databases, which must not change meanwhile; fails with the first fault.
+    /// Reads and verifies the databases, which must not change during the call; fails with the first fault.
     pub async fn read(folder: &Path, manifest: &Manifest) -> Result<Self, Failure> {
         let store = Store::open_copy(&folder.join(MAIN_DATABASE)).await.map_err(|error| match error {
             StoreError::SchemaTooOld { .. } => Failure::refused(format!(
@@ -54,7 +54,7 @@ impl Content {
 
     /// The summary as JSON.
     pub fn shown(&self, manifest: &Manifest) -> Value {
-        let mut shown = json!({
+        let mut value = json!({
             "created_at": date_time(manifest.created_at),
             "version": manifest.version,
             "bytes": manifest.bytes(),
@@ -68,9 +68,9 @@ impl Content {
                 "root": checkpoint.root,
                 "vkey": vkey,
             });
-            shown["log"] = log;
+            value["log"] = log;
         }
-        shown
+        value
     }
 
     /// The summary as text.

@@ -52,11 +52,11 @@ impl Manifest {
         let manifest: Self =
             serde_json::from_slice(&text).map_err(|error| Failure::refused(format!("{}: {error}", path.display())))?;
         if manifest.format != FORMAT {
-            let found = manifest.format;
-            return Err(Failure::refused(format!("{}: created by a newer version (format {found})", path.display())));
+            let version = manifest.format;
+            return Err(Failure::refused(format!("{}: created by a newer version (format {version})", path.display())));
         }
-        let known = |entry: &Entry| [MAIN_DATABASE, LOG].contains(&entry.name.as_str());
-        if !manifest.files.iter().all(known) || !manifest.has(MAIN_DATABASE) {
+        let is_database = |entry: &Entry| [MAIN_DATABASE, LOG].contains(&entry.name.as_str());
+        if !manifest.files.iter().all(is_database) || !manifest.has(MAIN_DATABASE) {
             return Err(Failure::refused(format!("{}: names unexpected files", path.display())));
         }
         Ok(manifest)
@@ -75,13 +75,13 @@ impl Manifest {
     /// Compares sizes and digests of the files with the manifest.
     pub fn compare(&self, folder: &Path) -> Result<(), Failure> {
         for entry in &self.files {
-            let found = Entry::of(folder, &entry.name)?;
-            if found != *entry {
+            let actual = Entry::of(folder, &entry.name)?;
+            if actual != *entry {
                 return Err(Failure::refused(format!(
                     "{}: the file has changed since the backup was created ({} bytes, sha256 {}; expected {} bytes, sha256 {})",
                     folder.join(&entry.name).display(),
-                    found.bytes,
-                    found.sha256,
+                    actual.bytes,
+                    actual.sha256,
                     entry.bytes,
                     entry.sha256
                 )));

@@ -1,4 +1,4 @@
-//! `attache disconnect`: undoes what `attache connect` wrote, and ends the tool's agent.
+//! `attache disconnect`: removes the changes of `attache connect`, and revokes the tool's agent.
 
 use clap::Args;
 use domain::tool::Tool;

@@ -1,4 +1,4 @@
-//! Additions to a tool's configuration file that leave every other byte of it as it is, and their removal.
+//! Additions to a tool's configuration file that leave all its other bytes unchanged, and their removal.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum Syntax {
     Json,
     /// TOML 1.1.
     Toml,
-    /// A program text that is wholly ours.
+    /// A program text that attache wrote completely.
     Text,
 }
 
@@ -28,7 +28,7 @@ pub enum FileEdit {
     Member(Vec<String>, Value),
     /// An element at the end of a list.
     Element(Vec<String>, Value),
-    /// A member that the file needs; one that is there stays as it is.
+    /// A member that the file requires; an existing one stays unchanged.
     Required(Vec<String>, Value),
     /// The whole file.
     Whole(String),
@@ -39,7 +39,7 @@ pub enum FileEdit {
 pub struct FileAddition {
     /// The addition.
     pub edit: FileEdit,
-    /// Paths of objects and lists that were made for it, the outer ones first.
+    /// Paths of objects and lists that were created for it, the outer ones first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made: Vec<Vec<String>>,
 }
@@ -78,13 +78,13 @@ pub fn apply(
 pub struct Removed {
     /// The text without the additions.
     pub text: String,
-    /// Paths of additions that were changed or removed by others since; they stay as they are.
+    /// Paths of additions that other programs changed or removed since; they stay unchanged.
     pub changed: Vec<String>,
     /// Whether nothing but required members is left.
     pub is_empty: bool,
 }
 
-/// The text without the additions; those that were changed since stay.
+/// The text without the additions; an addition that was changed since stays.
 pub fn remove(syntax: Syntax, text: &str, added: &[FileAddition]) -> Result<Removed, EditError> {
     match syntax {
         Syntax::Json => json_remove(text, added),
@@ -125,21 +125,21 @@ fn json_root(text: &str) -> Result<CstRootNode, EditError> {
 fn json_apply(text: &str, edits: &[FileEdit], replaces: bool) -> Result<(String, Vec<FileAddition>), EditError> {
     let mark = text.starts_with(BYTE_ORDER_MARK);
     let root = json_root(text.trim_start_matches(BYTE_ORDER_MARK))?;
-    let mut done = Vec::new();
+    let mut additions = Vec::new();
     for edit in edits {
         let mut made = Vec::new();
         match edit {
             FileEdit::Member(path, value) | FileEdit::Required(path, value) => {
                 let Some((name, above)) = path.split_last() else { return Err(EditError::Type(shown(path))) };
                 let object = json_object(&root, above, &mut made)?;
-                let known = object.get(name);
-                let is_same = known.as_ref().is_some_and(|known| {
-                    known.value().and_then(|known| known.to_serde_value()).as_ref() == Some(value)
+                let existing = object.get(name);
+                let is_same = existing.as_ref().is_some_and(|existing| {
+                    existing.value().and_then(|existing| existing.to_serde_value()).as_ref() == Some(value)
                 });
-                match known {
+                match existing {
                     Some(_) if matches!(edit, FileEdit::Required(..)) => continue,
                     Some(_) if is_same => {}
-                    Some(known) if replaces => known.set_value(json_value(value)),
+                    Some(existing) if replaces => existing.set_value(json_value(value)),
                     Some(_) => return Err(EditError::Taken(shown(path))),
                     None if matches!(edit, FileEdit::Required(..)) => {
                         object.insert(0, name, json_value(value));
@@ -156,20 +156,20 @@ fn json_apply(text: &str, edits: &[FileEdit], replaces: bool) -> Result<(String,
                     made.push(path.clone());
                 }
                 let list = object.array_value_or_create(name).ok_or_else(|| EditError::Type(shown(path)))?;
-                if !list.elements().iter().any(|known| known.to_serde_value().as_ref() == Some(value)) {
+                if !list.elements().iter().any(|existing| existing.to_serde_value().as_ref() == Some(value)) {
                     list.ensure_multiline();
                     list.append(json_value(value));
                 }
             }
             FileEdit::Whole(_) => return Err(EditError::Type(shown(&[]))),
         }
-        done.push(FileAddition { edit: edit.clone(), made });
+        additions.push(FileAddition { edit: edit.clone(), made });
     }
     let text = root.to_string();
-    Ok((if mark { format!("{BYTE_ORDER_MARK}{text}") } else { text }, done))
+    Ok((if mark { format!("{BYTE_ORDER_MARK}{text}") } else { text }, additions))
 }
 
-/// The object at a path; missing ones are made and noted.
+/// The object at a path; missing objects are created and added to `made`.
 fn json_object(root: &CstRootNode, path: &[String], made: &mut Vec<Vec<String>>) -> Result<CstObject, EditError> {
     let mut object = root.object_value_or_create().ok_or_else(|| EditError::Type(shown(&[])))?;
     for (depth, name) in (1..).zip(path) {
@@ -189,16 +189,16 @@ fn json_remove(text: &str, added: &[FileAddition]) -> Result<Removed, EditError>
     for FileAddition { edit, .. } in added {
         let is_removed = match edit {
             FileEdit::Member(path, value) => json_at(&root, path).is_some_and(|(object, name)| {
-                let known = object.get(name);
-                let is_same = |known: &jsonc_parser::cst::CstObjectProp| {
-                    known.value().and_then(|known| known.to_serde_value()).as_ref() == Some(value)
+                let existing = object.get(name);
+                let is_same = |existing: &jsonc_parser::cst::CstObjectProp| {
+                    existing.value().and_then(|existing| existing.to_serde_value()).as_ref() == Some(value)
                 };
-                known.filter(is_same).map(jsonc_parser::cst::CstObjectProp::remove).is_some()
+                existing.filter(is_same).map(jsonc_parser::cst::CstObjectProp::remove).is_some()
             }),
             FileEdit::Element(path, value) => json_at(&root, path).is_some_and(|(object, name)| {
                 let list = object.array_value(name).map(|list| list.elements()).unwrap_or_default();
-                let known = list.into_iter().find(|known| known.to_serde_value().as_ref() == Some(value));
-                known.map(jsonc_parser::cst::CstNode::remove).is_some()
+                let existing = list.into_iter().find(|existing| existing.to_serde_value().as_ref() == Some(value));
+                existing.map(jsonc_parser::cst::CstNode::remove).is_some()
             }),
             FileEdit::Required(..) | FileEdit::Whole(_) => continue,
         };
@@ -231,7 +231,7 @@ fn json_remove(text: &str, added: &[FileAddition]) -> Result<Removed, EditError>
     Ok(Removed { text: if mark { format!("{BYTE_ORDER_MARK}{text}") } else { text }, changed, is_empty })
 }
 
-/// The object that holds the last name of a path, if all are there.
+/// The object that contains the last name of a path; `None` if an object is missing.
 fn json_at<'p>(root: &CstRootNode, path: &'p [String]) -> Option<(CstObject, &'p str)> {
     let (name, above) = path.split_last()?;
     let mut object = root.object_value()?;
@@ -241,7 +241,7 @@ fn json_at<'p>(root: &CstRootNode, path: &'p [String]) -> Option<(CstObject, &'p
     Some((object, name))
 }
 
-/// A value with its members in the order in which the tools' own documents have them.
+/// A value with its members in the order of the tools' documentation.
 fn json_value(value: &Value) -> CstInputValue {
     /// Members that come first, in this order.
     const FIRST: [&str; 6] = ["type", "matcher", "command", "bash", "args", "hooks"];
@@ -266,7 +266,7 @@ fn toml_document(text: &str) -> Result<DocumentMut, EditError> {
 
 fn toml_apply(text: &str, edits: &[FileEdit], replaces: bool) -> Result<(String, Vec<FileAddition>), EditError> {
     let mut document = toml_document(text)?;
-    let mut done = Vec::new();
+    let mut additions = Vec::new();
     for edit in edits {
         let FileEdit::Member(path, value) = edit else { return Err(EditError::Type(edit.to_string())) };
         let Some((name, above)) = path.split_last() else { return Err(EditError::Type(shown(path))) };
@@ -293,9 +293,9 @@ fn toml_apply(text: &str, edits: &[FileEdit], replaces: bool) -> Result<(String,
                 table.insert(name, Item::Table(new));
             }
         }
-        done.push(FileAddition { edit: edit.clone(), made });
+        additions.push(FileAddition { edit: edit.clone(), made });
     }
-    Ok((document.to_string(), done))
+    Ok((document.to_string(), additions))
 }
 
 fn toml_remove(text: &str, added: &[FileAddition]) -> Result<Removed, EditError> {
@@ -303,9 +303,9 @@ fn toml_remove(text: &str, added: &[FileAddition]) -> Result<Removed, EditError>
     let mut changed = Vec::new();
     for FileAddition { edit, made } in added {
         let FileEdit::Member(path, value) = edit else { continue };
-        let known = toml_at(&mut document, path)
+        let existing = toml_at(&mut document, path)
             .filter(|(table, name)| table.get(name).and_then(toml_value).as_ref() == Some(value));
-        match known {
+        match existing {
             Some((table, name)) => {
                 table.remove(name);
             }
@@ -323,7 +323,7 @@ fn toml_remove(text: &str, added: &[FileAddition]) -> Result<Removed, EditError>
     Ok(Removed { text: document.to_string(), changed, is_empty })
 }
 
-/// The table that holds the last name of a path, if all are there.
+/// The table that contains the last name of a path; `None` if a table is missing.
 fn toml_at<'d, 'p>(document: &'d mut DocumentMut, path: &'p [String]) -> Option<(&'d mut dyn TableLike, &'p str)> {
     let (name, above) = path.split_last()?;
     let mut table: &mut dyn TableLike = document.as_table_mut();

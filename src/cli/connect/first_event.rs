@@ -14,17 +14,17 @@ use crate::cli::event::report::ReportFormat;
 use crate::cli::event::sender::EventSender;
 use crate::cli::failure::Failure;
 
-/// Type of the event: the tool has a new skill, the one that this program gives it.
+/// Type of the event: the tool has a new skill, which this program provides.
 const EVENT_TYPE: &str = "skill.installed";
 
-/// What became of the first event.
+/// Outcome of the first event.
 #[derive(Debug)]
 pub enum FirstEvent {
-    /// It is part of the record.
+    /// The event is in the log.
     Recorded(EventId),
-    /// The server keeps it outside the record; the event's page names the reason.
+    /// The server holds the event; the event's page shows the reason.
     Held(EventId),
-    /// The person lets nothing be recorded, so nothing was sent.
+    /// The consent level is *off*, so the event was not sent.
     NotAllowed,
 }
 

@@ -1,5 +1,6 @@
-//! Each folder of `golden/TOOL` is a case: a home folder `before` and `after` the tool is connected. It is connected, compared, read back by the
-//! documented schema of the tool, and undone to the byte. `ATTACHE_GOLDEN=write` writes the folders `after`.
+//! Each folder of `golden/TOOL` is a case: a home folder `before` and `after` the tool is connected. The test connects the tool, compares
+//! the files, parses them by the documented schema of the tool, and undoes the changes to the byte. `ATTACHE_GOLDEN=write` writes the
+//! folders `after`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +25,7 @@ fn golden() -> PathBuf {
 
 /// The files below a folder, by their paths in it; none if there is no such folder.
 fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
-    let mut found = BTreeMap::new();
+    let mut files = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten() {
@@ -33,11 +34,11 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
                 folders.push(path);
             } else {
                 let name = path.strip_prefix(root).unwrap().to_owned();
-                found.insert(name, fs::read_to_string(&path).unwrap());
+                files.insert(name, fs::read_to_string(&path).unwrap());
             }
         }
     }
-    found
+    files
 }
 
 fn write(root: &Path, tree: &BTreeMap<PathBuf, String>) {
@@ -114,7 +115,7 @@ fn files_are_changed_as_recorded_and_undone_to_the_byte() {
                 let path = file.path.strip_prefix(case.home()).unwrap().to_owned();
                 read_back(tool, &path, &after[&path]);
             }
-            // Again, nothing changes.
+            // A second run changes no file.
             let changes = case.record().changes(&case.files(BINARY), &case.profile, false).unwrap();
             assert!(changes.iter().all(super::record::FileChange::is_done), "{tool:?} {name}");
             let undone = case.disconnect();
@@ -141,8 +142,8 @@ fn what_others_wrote_since_stays_and_all_of_ours_is_removed() {
         for name in CASES {
             let case = Case::new(tool, name);
             case.connect(BINARY);
-            let ours = case.files(BINARY);
-            for file in ours.iter().filter(|file| file.syntax != Syntax::Text) {
+            let tool_files = case.files(BINARY);
+            for file in tool_files.iter().filter(|file| file.syntax != Syntax::Text) {
                 let text = fs::read_to_string(&file.path).unwrap();
                 let changed = match file.syntax {
                     Syntax::Json => text.replacen('{', "{ \"addedSince\": true,", 1),
@@ -151,7 +152,7 @@ fn what_others_wrote_since_stays_and_all_of_ours_is_removed() {
                 fs::write(&file.path, changed).unwrap();
             }
             let undone = case.disconnect();
-            for file in &ours {
+            for file in &tool_files {
                 let state = undone.iter().find(|(path, _)| *path == file.path).map(|(_, undone)| undone);
                 if file.syntax == Syntax::Text {
                     assert_eq!(state, Some(&Undone::Deleted), "{tool:?} {name}");

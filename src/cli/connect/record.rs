@@ -1,4 +1,4 @@
-//! Writes the files of a tool with a backup of each, remembers each addition, and undoes it.
+//! Writes the files of a tool with a backup of each, records each addition, and undoes it.
 
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
@@ -38,7 +38,7 @@ pub struct WrittenFile {
     /// Folder that the file's links must not lead out of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<PathBuf>,
-    /// Folders that were made for the file, the outer ones first.
+    /// Folders that were created for the file, the outer ones first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub folders: Vec<PathBuf>,
 }
@@ -62,16 +62,16 @@ pub struct FileChange {
     pub added: Vec<FileAddition>,
 }
 
-/// How a file was undone.
+/// Result of undoing the changes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undone {
     /// It has its former content.
     Restored,
     /// It did not exist before, and is deleted.
     Deleted,
-    /// It was changed since: the additions are removed, except the named parts, which others changed.
+    /// It was changed since: the additions are removed, except the listed parts, which other programs changed.
     Edited(Vec<String>),
-    /// It does not exist any more.
+    /// It no longer exists.
     Absent,
 }
 
@@ -87,7 +87,7 @@ pub fn record_name(tool: Tool, scope: Scope, project: &Path) -> String {
 }
 
 impl WrittenRecord {
-    /// The changes that give the files the wanted content. What an earlier run added is taken out first.
+    /// The changes that give the files the wanted content. They replace the additions of an earlier run.
     pub fn changes(
         &self,
         files: &[ToolFile],
@@ -117,7 +117,7 @@ impl WrittenRecord {
         files.iter().map(change).collect()
     }
 
-    /// Writes the changes, and the record after each of them.
+    /// Writes the changes, and the record after each change.
     pub fn write(&mut self, changes: &[FileChange], folder: &ProfileFolder, name: &str) -> Done {
         for change in changes {
             if change.is_done() && self.files.iter().any(|written| written.path == change.path) {
@@ -127,7 +127,7 @@ impl WrittenRecord {
             let folders = earlier.map(|written| written.folders.clone());
             let backup = match &change.before {
                 Some(before) => {
-                    // Named after the path: the place of a file in the record may change.
+                    // Named after the path: the index of a file in the record may change.
                     let digest = Digest::of(change.path.as_os_str().as_encoded_bytes()).to_string();
                     let backup = format!("{name}.{}.backup", digest.get(..16).unwrap_or_default());
                     folder.write_bytes(&backup, before.as_bytes())?;
@@ -148,7 +148,7 @@ impl WrittenRecord {
                 added: change.added.clone(),
                 folders,
             };
-            // The record precedes the file: a record of a file that was not written is undone by leaving the file.
+            // The record is written before the file: undoing a file that was not written leaves it unchanged.
             match self.files.iter_mut().find(|known| known.path == change.path) {
                 Some(known) => *known = written,
                 None => self.files.push(written),
@@ -159,30 +159,30 @@ impl WrittenRecord {
         Ok(())
     }
 
-    /// Undoes all files, the last one first, and forgets the record and the backups.
+    /// Undoes all files, the last one first, and deletes the record and the backups.
     pub fn undo(self, folder: &ProfileFolder, name: &str) -> Result<Vec<(PathBuf, Undone)>, Failure> {
-        let mut done = Vec::new();
+        let mut outcomes = Vec::new();
         for written in self.files.iter().rev() {
-            done.push((written.path.clone(), written.undo(folder)?));
+            outcomes.push((written.path.clone(), written.undo(folder)?));
         }
         for backup in self.files.iter().filter_map(|written| written.backup.as_deref()) {
             folder.forget(backup)?;
         }
         folder.forget(name)?;
-        done.reverse();
-        Ok(done)
+        outcomes.reverse();
+        Ok(outcomes)
     }
 }
 
 impl FileChange {
-    /// Whether the file has the wanted content already.
+    /// Whether the file already has the wanted content.
     pub fn is_done(&self) -> bool {
         self.now.as_deref() == Some(self.after.as_str())
     }
 }
 
 impl WrittenFile {
-    /// The text without the additions; `None` if there was no file before and nothing of others is in it.
+    /// The text without the additions; `None` if there was no file before and it contains no other content.
     fn without(&self, now: &str, folder: &ProfileFolder) -> Result<Option<String>, Failure> {
         if Digest::of(now.as_bytes()) == self.sha256 {
             return self.former(folder);
@@ -216,7 +216,7 @@ impl WrittenFile {
             (None, _) => {
                 fs::remove_file(&self.path).map_err(|error| unwritable(&self.path, &error))?;
                 for folder in self.folders.iter().rev() {
-                    // A folder that holds something else stays.
+                    // A folder with other files stays.
                     let _ = fs::remove_dir(folder);
                 }
                 Ok(Undone::Deleted)
@@ -242,7 +242,7 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Makes the folders above a file; returns those that were not there.
+/// Creates the folders above a file; returns the created ones.
 fn make_folders(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let Some(folder) = path.parent() else { return Ok(Vec::new()) };
     let mut absent: Vec<PathBuf> =
@@ -253,7 +253,7 @@ fn make_folders(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(absent)
 }
 
-/// Replaces a file as a whole, unless it changed since it was read. A link keeps its target's place; the mode stays.
+/// Replaces a file as a whole, unless it changed since it was read. The target of a link is replaced, not the link; the mode stays.
 fn replace(path: &Path, expected: Option<&str>, bytes: &[u8]) -> Done {
     if read(path)?.as_deref() != expected {
         return Err(Failure::refused(format!("{} was changed meanwhile: run the command again", path.display())));
@@ -263,7 +263,8 @@ fn replace(path: &Path, expected: Option<&str>, bytes: &[u8]) -> Done {
     replace_file(&target, bytes, mode).map_err(|error| unwritable(path, &error))
 }
 
-/// Refuses a file of a project whose links lead out of it: the author of the project would choose the file that is read and replaced.
+/// Refuses a file of a project if a link leads out of the project: the author of the project could choose the file that is read and
+/// replaced.
 fn check_inside(path: &Path, project: Option<&Path>) -> Done {
     let Some(project) = project else { return Ok(()) };
     inside(path, project).map(drop).map_err(|error| {

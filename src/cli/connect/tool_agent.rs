@@ -1,6 +1,6 @@
 //! The agent of a tool, with `--act-for-me`: registered by the command, confirmed together with the computer.
 //!
-//! The profile keeps the identity assertion of the agent and no access token: each use exchanges the assertion for one.
+//! The profile stores the identity assertion of the agent and no access token: each use exchanges the assertion for a token.
 
 use client::Credential;
 use domain::secret::Secret;
@@ -12,7 +12,7 @@ use crate::cli::connection::{ProfileConnection, failed};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::profile_folder::Agent;
 
-/// The agent of the tool that is to be confirmed, registered if the server accepts none; `None` if it acts for the account already.
+/// The agent of the tool for confirmation, newly registered if the server accepts none; `None` if it already acts for the account.
 pub async fn ensure(connection: &mut ProfileConnection, tool: Tool) -> Result<Option<AgentWanted>, Failure> {
     connection.check_server()?;
     if let Some(agent) = connection.profile.tools.get(&tool).cloned() {
@@ -59,7 +59,7 @@ pub async fn claimed(connection: &mut ProfileConnection, tool: Tool) -> Result<C
     }
 }
 
-/// A new access token of the confirmed agent; `None` if the server accepts it no more.
+/// A new access token of the confirmed agent; `None` if the server no longer accepts the agent.
 pub async fn token(connection: &mut ProfileConnection, tool: Tool) -> Result<Option<Secret>, Failure> {
     let assertion = connection.profile.tools.get(&tool).and_then(|agent| agent.identity_assertion.clone());
     let Some(assertion) = assertion else { return Ok(None) };
@@ -74,7 +74,7 @@ pub async fn token(connection: &mut ProfileConnection, tool: Tool) -> Result<Opt
     }
 }
 
-/// Ends the agent of the tool on the server, permanently; `false` if there was none to end.
+/// Revokes the agent of the tool on the server, permanently; `false` if there was none.
 pub async fn end(connection: &mut ProfileConnection, tool: Tool) -> Result<bool, Failure> {
     let Some(agent) = connection.profile.tools.get(&tool).cloned() else { return Ok(false) };
     let is_ended = match token(connection, tool).await? {
@@ -100,7 +100,7 @@ async fn register(connection: &mut ProfileConnection, tool: Tool) -> Result<Agen
     // Fail before the request if the profile cannot be written: the claim token is shown only once.
     connection.check_writable()?;
     let registered = connection.client.register_anonymous().await.map_err(failed)?;
-    // Its computer records the events, so the assertion for unclaimed agents is of no use.
+    // The computer records the events, so the assertion for unclaimed agents is not needed.
     let agent = Agent::registered(registered.registration_id, registered.claim_token, None);
     let stored = agent.clone();
     connection.change(|profile| {

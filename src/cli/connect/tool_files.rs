@@ -1,4 +1,4 @@
-//! What `attache connect` writes for each tool, and where (`docs/connect.md#written-files`).
+//! The files that `attache connect` writes for each tool (`docs/connect.md#written-files`).
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use crate::cli::failure::Failure;
 /// Name of the MCP server in the tools' configurations.
 const SERVER: &str = "attache";
 
-/// Seconds after which a tool gives a hook up. The hook returns within milliseconds.
+/// Timeout of a hook in the tool, in seconds. The hook returns within milliseconds.
 const HOOK_SECONDS: u32 = 5;
 
-/// Where a tool is configured.
+/// The scope of a tool's configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Scope {
     /// For this user, in all projects.
@@ -29,7 +29,7 @@ pub enum Scope {
 pub struct ToolFolders {
     home: PathBuf,
     project: PathBuf,
-    /// Values of the variables with which the tools name another folder.
+    /// Values of the environment variables that select another folder.
     claude: Option<PathBuf>,
     codex: Option<PathBuf>,
     gemini: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub struct ToolFolders {
     config: Option<PathBuf>,
 }
 
-/// A file that is to be changed.
+/// A file to change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolFile {
     /// Absolute path.
@@ -50,7 +50,7 @@ pub struct ToolFile {
     pub edits: Vec<FileEdit>,
 }
 
-/// How the tool starts this program.
+/// The command with which the tool starts this program.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// Absolute path of the binary.
@@ -97,7 +97,7 @@ impl ToolFolders {
         &self.project
     }
 
-    /// The folder of `name` below the project, or below the home folder unless a variable names it.
+    /// The folder `name` below the project, or below the home folder unless a variable overrides it.
     fn of(&self, scope: Scope, variable: Option<&PathBuf>, name: &str) -> PathBuf {
         match (scope, variable) {
             (Scope::Project, _) => self.project.join(name),
@@ -158,7 +158,7 @@ fn claude_code(scope: Scope, folders: &ToolFolders, program: &Program) -> (ToolF
     };
     let server = json!({ "type": "stdio", "command": program.path, "args": program.mcp(), "env": {} });
     let handler = json!({ "type": "command", "command": program.hook(Tool::ClaudeCode), "timeout": HOOK_SECONDS });
-    // A call that failed is not reported by PostToolUse, and an answer that failed is not by Stop.
+    // PostToolUse does not report a failed call, and Stop does not report a failed answer.
     let events = [
         "SessionStart",
         "UserPromptSubmit",
@@ -175,7 +175,7 @@ fn claude_code(scope: Scope, folders: &ToolFolders, program: &Program) -> (ToolF
 
 /// `~/.codex/config.toml` and `~/.codex/hooks.json`, or the same below a project.
 ///
-/// `notify` reports finished turns alone and takes one program, so hooks are used.
+/// `notify` only reports finished turns and takes one program, so hooks are used.
 fn codex(scope: Scope, folders: &ToolFolders, program: &Program) -> (ToolFile, ToolFile) {
     let folder = folders.of(scope, folders.codex.as_ref(), ".codex");
     let server = json!({ "command": program.path, "args": program.mcp() });
@@ -253,8 +253,8 @@ fn github_copilot(scope: Scope, folders: &ToolFolders, program: &Program) -> (To
     (mcp, json_file(hooks.join("attache.json"), edits))
 }
 
-/// `~/.config/opencode/opencode.json` and a plugin beside it, or `opencode.json` and `.opencode/plugins` in a project. An `opencode.jsonc`
-/// that is there is used instead. opencode has no hooks; a plugin passes its events on.
+/// `~/.config/opencode/opencode.json` and a plugin next to it, or `opencode.json` and `.opencode/plugins` in a project. An existing
+/// `opencode.jsonc` is used instead. opencode has no hooks; a plugin passes its events on.
 fn opencode(scope: Scope, folders: &ToolFolders, program: &Program) -> (ToolFile, ToolFile) {
     let (folder, plugins) = match scope {
         Scope::User => {
@@ -273,12 +273,12 @@ fn opencode(scope: Scope, folders: &ToolFolders, program: &Program) -> (ToolFile
         syntax: Syntax::Text,
         edits: vec![FileEdit::Whole(plugin(program))],
     };
-    // opencode adds the member to a file without it, which would then no longer be as it was written.
+    // opencode adds the member to a file without it, which would then differ from the recorded content.
     let schema = FileEdit::Required(vec!["$schema".to_owned()], json!("https://opencode.ai/config.json"));
     (json_file(path, vec![schema, member(&["mcp", SERVER], server)]), plugin)
 }
 
-/// The plugin: it starts the hook for each event of interest and waits for nothing.
+/// The plugin: it starts the hook for each recorded event and does not wait for it.
 fn plugin(program: &Program) -> String {
     let command = json!([program.path, "hook", Tool::Opencode.as_str(), "--profile", program.profile]);
     include_str!("opencode_plugin.js").replace("[\"attache\"]", &command.to_string())
@@ -296,7 +296,7 @@ impl Program {
     }
 }
 
-/// A word as a POSIX shell reads it.
+/// A word quoted for a POSIX shell.
 fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+@:".contains(&byte);
     if !word.is_empty() && word.bytes().all(plain) {
@@ -306,7 +306,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// A group of one handler, with the pattern of tools where the event has one.
+/// A group of one handler, with a matcher of tools if the event has one.
 fn grouped(has_matcher: bool, handler: &Value) -> Value {
     if has_matcher { json!({ "matcher": "*", "hooks": [handler] }) } else { json!({ "hooks": [handler] }) }
 }

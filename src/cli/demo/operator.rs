@@ -24,8 +24,8 @@ pub struct Operator<'a> {
 impl Operator<'_> {
     /// Creates a session of the person.
     ///
-    /// The session gives access to the account, so it is created only for the server of this configuration: the server at `url` must have written
-    /// `registered` to the database that is opened here, and must be the configured one or run on this computer.
+    /// The session gives access to the account, so it is created only for the server of this configuration: the server at `url` must have
+    /// written `registered` to the database that is opened here, and must be the configured one or run on this computer.
     pub(super) async fn sign_in(&self, url: &str, registered: RegistrationId) -> Result<Credential, Failure> {
         let Some(store) = open_store_if_there(self.settings).await? else { return Err(elsewhere(url)) };
         let signed_in = self.sign_in_at(&store, url, registered).await;
@@ -33,7 +33,7 @@ impl Operator<'_> {
         signed_in
     }
 
-    /// How the person of the tour signs in with a browser.
+    /// Instruction for signing in as the person of the tour with a browser.
     pub(super) fn way_in(&self, base: &str) -> String {
         match self.settings.mail.transport {
             TransportKind::Files => {

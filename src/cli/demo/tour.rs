@@ -45,11 +45,11 @@ pub struct Tour<'a> {
     operator: Option<Operator<'a>>,
     /// Session of the person, once signed in.
     person: Option<Credential>,
-    /// API key that the tour made, until it is revoked.
+    /// API key that the tour created, until it is revoked.
     made_key: Option<ApiKeyId>,
     /// E-mail address of the person who claimed the agent.
     email: Option<String>,
-    /// The event whose proof was verified.
+    /// The event with the verified proof.
     proven: Option<EventId>,
     profile: String,
     /// Output of `--json`, printed at the end.
@@ -75,7 +75,7 @@ impl<'a> Tour<'a> {
         self.search(&key).await
     }
 
-    /// Prints what to look at; the end of a tour that succeeded.
+    /// Prints the pages to open after a successful tour.
     pub fn end(&mut self) {
         let base = self.connection.client.base_url().to_owned();
         let who = self.email.as_deref().map(|email| format!(", signed in as {}", visible(email))).unwrap_or_default();
@@ -99,7 +99,7 @@ impl<'a> Tour<'a> {
         }
     }
 
-    /// Ends the objects of the tour: its API key, its computer and its agent. Events and memories stay; a failure leaves an object.
+    /// Ends the API key, the computer and the agent of the tour. Events and memories stay; an object stays if ending it fails.
     pub async fn clean_up(&mut self) {
         let mut ended = Vec::new();
         if let (Some(person), Some(key)) = (self.as_person(), self.made_key.take())
@@ -130,7 +130,7 @@ impl<'a> Tour<'a> {
     pub async fn sign_out(&mut self) {
         let Some(person) = self.as_person() else { return };
         self.person = None;
-        // A session that cannot be ended now expires.
+        // A session that cannot be ended expires.
         let Ok(sessions) = person.sessions().await else { return };
         for session in sessions.sessions.iter().filter(|session| session.current) {
             let _ = person.session_revoke(session.id).await;
@@ -184,7 +184,7 @@ impl<'a> Tour<'a> {
         let Machine { user_cuid, machine_uuid, .. } = self.connection.machine()?.clone();
         self.print_progress(&format!("registered as {machine_uuid}, with its secret stored in the profile"));
         let computer = self.connection.as_machine()?;
-        // One approval brings the key too, unless there is one or an operator makes it (`docs/decisions/0004-device-codes.md`).
+        // The approval includes a key, unless one exists or an operator creates it (`docs/decisions/0004-device-codes.md`).
         let asks_for_key = self.operator.is_none() && !has_key_of_environment();
         let key = asks_for_key.then(|| Secret::mint(SecretKind::ApiKey, &Rng::system()));
         let scopes = vec![ApiKeyScope::Search, ApiKeyScope::Write];
@@ -242,9 +242,9 @@ impl<'a> Tour<'a> {
             self.print_progress(&format!("{}  {event}  receipt {receipt}", line.draft.event_type));
         }
         let ids: Vec<EventId> = receipts.iter().map(|(event, _)| *event).collect();
-        let shown: Vec<Value> =
+        let values: Vec<Value> =
             receipts.iter().map(|(event, receipt)| json!({ "event_id": event, "receipt_id": receipt })).collect();
-        self.seen.insert("events".into(), shown.into());
+        self.seen.insert("events".into(), values.into());
         let ids = ids
             .try_into()
             .map_err(|_| Failure::refused("the server held some of the events: `attache activity` shows why"))?;
@@ -354,11 +354,11 @@ impl<'a> Tour<'a> {
         let mut report = Report::of(key);
         add::add(key, &[request], true, &mut report).await?;
         for added in &report.added {
-            // The URL of a note answers to an API key only, so that a title says more.
+            // The URL of a note requires an API key, so the title is printed instead.
             let title = key.memory(added.id).await.map_or_else(|_| added.url.clone(), |memory| memory.title);
             self.good(&format!("{} is stored", self.strong(&visible(&title))));
         }
-        // With a progress bar, each of them was printed above it when it happened.
+        // With a progress bar, each item was printed above the bar when it ended.
         if !terminal::has_bars() {
             report.skipped.iter().for_each(|skipped| self.print_progress(&skipped.line()));
             report.failed.iter().for_each(|failed| self.print_progress(&failed.line()));
@@ -380,8 +380,8 @@ impl<'a> Tour<'a> {
     async fn search(&mut self, key: &Client) -> Done {
         self.heading(7, "Search finds them by meaning, not only by keyword");
         let request = SearchRequest { query: Some(QUESTION.into()), limit: Some(1.0), ..SearchRequest::default() };
-        let found = key.search(&request).await.map_err(failed)?;
-        let best = found.results.first().ok_or_else(|| Failure::refused("the search returned no results"))?;
+        let response = key.search(&request).await.map_err(failed)?;
+        let best = response.results.first().ok_or_else(|| Failure::refused("the search returned no results"))?;
         let chunk = best.chunks.first().map_or(best.content.as_str(), |chunk| chunk.content.as_str());
         self.print_progress(&format!("? {QUESTION}"));
         self.good(&format!("{} ({:.2}): {}", self.strong(&visible(&best.title)), best.similarity, visible(chunk)));
@@ -426,7 +426,7 @@ impl<'a> Tour<'a> {
     }
 }
 
-/// What an API key lacks for the tour, as the end of a sentence that begins with the key.
+/// The right that an API key lacks for the tour, as the end of a sentence that starts with the key.
 async fn lacks(key: &Client) -> Result<Option<&'static str>, Failure> {
     match key.key().await {
         Ok(Key { scopes, .. }) if !scopes.contains(&ApiKeyScope::Search) => {

@@ -32,7 +32,7 @@ impl ClockReference {
         Self { whose, at, here: Clock::system().now(), tense: Tense::Present }
     }
 
-    /// A time in the past, such as that of a signature.
+    /// A time in the past, such as the time of a signature.
     pub(super) fn of_the_past(whose: &'static str, at: Timestamp) -> Self {
         Self { whose, at, here: Clock::system().now(), tense: Tense::Past }
     }

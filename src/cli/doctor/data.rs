@@ -20,10 +20,10 @@ const FREE_BYTES_MIN: u64 = 1 << 30;
 /// Number of measured writes.
 const SYNCS: usize = 25;
 
-/// Faster than any disk that really writes.
+/// Duration of `fsync` below which the disk cannot have written the data.
 const SYNC_TOO_QUICK: Duration = Duration::from_micros(20);
 
-/// Above this the latency of every event suffers.
+/// Duration of `fsync` above which it dominates the latency of events.
 const SYNC_SLOW: Duration = Duration::from_millis(30);
 
 pub(super) fn check(settings: &Settings) -> Vec<Finding> {
@@ -32,8 +32,8 @@ pub(super) fn check(settings: &Settings) -> Vec<Finding> {
         if !embedded {
             return Vec::new();
         }
-        let found = format!("{} does not exist yet", folder.display());
-        return vec![Finding::doubtful(FOLDER, found, "`attache serve` creates it; check data.dir")];
+        let text = format!("{} does not exist yet", folder.display());
+        return vec![Finding::doubtful(FOLDER, text, "`attache serve` creates it; check data.dir")];
     }
     let mut findings = vec![access(FOLDER, folder), room(folder), synced(folder)];
     let outbox = folder.join(app::OUTBOX);
@@ -43,36 +43,36 @@ pub(super) fn check(settings: &Settings) -> Vec<Finding> {
     findings
 }
 
-/// Checks the mode of a folder. The server creates its folders with mode 0700, but does not change existing ones, because the operator may have
-/// given a group access on purpose.
+/// Checks the mode of a folder. The server creates its folders with mode 0700, but does not change existing ones, because the operator may
+/// have given a group access on purpose.
 fn access(about: &'static str, folder: &Path) -> Finding {
-    let shown = folder.display();
+    let path = folder.display();
     let mode = match fs::metadata(folder) {
         Ok(about) if about.is_dir() => about.permissions().mode() & 0o777,
-        Ok(_) => return Finding::bad(about, format!("{shown} is not a folder"), "set data.dir to a folder"),
-        Err(error) => return Finding::bad(about, format!("{shown}: {error}"), "give the server's user access"),
+        Ok(_) => return Finding::bad(about, format!("{path} is not a folder"), "set data.dir to a folder"),
+        Err(error) => return Finding::bad(about, format!("{path}: {error}"), "give the server's user access"),
     };
     if mode & 0o022 != 0 {
-        let found = format!("{shown} can be changed by other users (mode {mode:03o})");
-        let advice = format!("`chmod go-w {shown}`: a user who can replace files in it controls the server");
-        return Finding::doubtful(about, found, advice);
+        let text = format!("{path} can be changed by other users (mode {mode:03o})");
+        let advice = format!("`chmod go-w {path}`: a user who can replace files in it controls the server");
+        return Finding::doubtful(about, text, advice);
     }
     if mode & 0o077 != 0 {
-        let found = format!("{shown} can be listed by other users (mode {mode:03o})");
-        return Finding::doubtful(about, found, format!("`chmod go-rwx {shown}`, unless this is intended"));
+        let text = format!("{path} can be listed by other users (mode {mode:03o})");
+        return Finding::doubtful(about, text, format!("`chmod go-rwx {path}`, unless this is intended"));
     }
-    Finding::good(about, format!("{shown}, mode {mode:03o}"))
+    Finding::good(about, format!("{path}, mode {mode:03o}"))
 }
 
 fn room(folder: &Path) -> Finding {
     match rustix::fs::statvfs(folder) {
         Ok(about) => {
             let free = about.f_bavail * about.f_frsize;
-            let found = format!("{:.1} GB free", gigabytes(free));
+            let text = format!("{:.1} GB free", gigabytes(free));
             if free >= FREE_BYTES_MIN {
-                return Finding::good(DISK, found);
+                return Finding::good(DISK, text);
             }
-            Finding::doubtful(DISK, found, "free some space: events are refused with 424 while the disk is full")
+            Finding::doubtful(DISK, text, "free some space: events are refused with 424 while the disk is full")
         }
         Err(error) => Finding::bad(DISK, error, "check that the file system is mounted"),
     }
@@ -93,15 +93,15 @@ fn synced(folder: &Path) -> Finding {
             );
         }
     };
-    let found = format!("{:.2} ms to write a block to the disk", median.as_secs_f64() * 1e3);
+    let duration = format!("{:.2} ms to write a block to the disk", median.as_secs_f64() * 1e3);
     if median < SYNC_TOO_QUICK {
         let advice = "no disk is that fast: if fsync does not write, a power failure loses acknowledged events";
-        return Finding::doubtful(SYNC, found, advice);
+        return Finding::doubtful(SYNC, duration, advice);
     }
     if median > SYNC_SLOW {
-        return Finding::doubtful(SYNC, found, "every event waits this long: move data.dir to a faster disk");
+        return Finding::doubtful(SYNC, duration, "every event waits this long: move data.dir to a faster disk");
     }
-    Finding::good(SYNC, found)
+    Finding::good(SYNC, duration)
 }
 
 /// Measures writes as the databases do them: append a block, then sync.

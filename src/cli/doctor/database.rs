@@ -17,10 +17,10 @@ pub(super) async fn check(settings: &Settings, deep: bool, witnesses: &mut Vec<C
         return vec![Finding::bad(DATABASE, Mismatch::FactsMissing, Mismatch::advice())];
     }
     if settings.database.url.is_none() && !path.exists() {
-        let found = format!("{} does not exist yet", path.display());
-        return vec![Finding::doubtful(DATABASE, found, "`attache serve` or `attache migrate` creates it")];
+        let text = format!("{} does not exist yet", path.display());
+        return vec![Finding::doubtful(DATABASE, text, "`attache serve` or `attache migrate` creates it")];
     }
-    // Fails for a database whose settings could lose acknowledged writes.
+    // Fails if the settings of the database could lose acknowledged writes.
     let store = match Store::open(&settings.database, &path).await {
         Ok(store) => store,
         Err(error @ StoreError::Unsafe { .. }) => {
@@ -37,10 +37,10 @@ pub(super) async fn check(settings: &Settings, deep: bool, witnesses: &mut Vec<C
     if let Ok(Some(now)) = store.pool().now().await {
         witnesses.push(ClockReference::of_the_present("the database", now));
     }
-    let mut found = of_store(settings, &store, deep).await;
-    found.extend(replication::check(settings, &store).await);
+    let mut findings = of_store(settings, &store, deep).await;
+    findings.extend(replication::check(settings, &store).await);
     store.close().await;
-    found
+    findings
 }
 
 /// Reads and verifies a whole database.

@@ -8,7 +8,7 @@ use super::finding::Finding;
 
 const MEMORY: &str = "checkpoint";
 
-/// The way out of a halt, in one line.
+/// The remedy for a halt, in one line.
 const ADVICE: &str = "bring back the database with the newer log, or run `attache admin log epoch --reason …`: docs/operations.md, After a restore or failover";
 
 pub(super) async fn check(settings: &Settings, log: &Log) -> Option<Finding> {
@@ -19,21 +19,21 @@ pub(super) async fn check(settings: &Settings, log: &Log) -> Option<Finding> {
     }
     settings.database.url.as_ref()?;
     let path = settings.data.checkpoint();
-    let seen = match MemoryFile::new(&path).read() {
+    let stored = match MemoryFile::new(&path).read() {
         Ok(Some((_, seen))) => seen,
         Ok(None) => {
-            let found = format!("{} does not exist yet", path.display());
+            let text = format!("{} does not exist yet", path.display());
             return Some(Finding::doubtful(
                 MEMORY,
-                found,
+                text,
                 "a running server writes it; keep data.dir on a disk that outlives the process",
             ));
         }
         Err(fault) => return Some(Finding::bad(MEMORY, reasons(&fault), "check data.dir")),
     };
-    Some(match log.fork_from(&seen).await {
+    Some(match log.fork_from(&stored).await {
         Ok(None) => {
-            Finding::good(MEMORY, format!("the log continues that of {} events in {}", seen.size, path.display()))
+            Finding::good(MEMORY, format!("the log continues that of {} events in {}", stored.size, path.display()))
         }
         Ok(Some(halt)) => Finding::bad(MEMORY, halt.reason, ADVICE),
         Err(error) => Finding::bad(MEMORY, reasons(&error), "check the database's log"),

@@ -14,7 +14,7 @@ const NODES: &str = "nodes";
 /// Indentation of further lines of a finding.
 const INDENT: usize = 15;
 
-/// Reads the table of nodes. Without a running server there is nothing to compare.
+/// Reads the table of nodes. Without a running server, the table has no rows to compare.
 pub(super) async fn check(settings: &Settings, store: &Store) -> Finding {
     match store.nodes(Clock::system().now()).await {
         Ok(nodes) => judged(settings, &nodes),
@@ -39,7 +39,7 @@ fn judged(settings: &Settings, nodes: &[NodeRecord]) -> Finding {
     Finding::doubtful(NODES, format!("{alive} alive{listed}{indent}{}", differ.join(&indent)), advice)
 }
 
-/// The nodes as a table, on lines of its own.
+/// The nodes as a table, on separate lines.
 fn shown(nodes: &[NodeRecord]) -> String {
     let rows = nodes.iter().map(|node| {
         let traits = &node.traits;

@@ -27,7 +27,7 @@ pub(super) async fn check(settings: &Settings, store: &Store) -> Vec<Finding> {
             vec![replicated(&status), durable(&status), connections(&status, per_node), transactions(&status)]
         }
         Ok(None) => Vec::new(),
-        // Engines that speak PostgreSQL's protocol do not have all of its views.
+        // Engines with PostgreSQL's protocol may lack some views.
         Err(error) => {
             let advice = "grant the role pg_monitor, or check replication with the tools of the database";
             vec![Finding::doubtful(REPLICATION, reasons(&error), advice)]
@@ -41,8 +41,8 @@ fn replicated(status: &ServerStatus) -> Finding {
         return if names.is_empty() {
             Finding::good(REPLICATION, "no standby is connected")
         } else {
-            let found = format!("synchronous_standby_names = {names:?}, and no standby is connected");
-            Finding::doubtful(REPLICATION, found, "commits wait until one is connected: start it")
+            let text = format!("synchronous_standby_names = {names:?}, and no standby is connected");
+            Finding::doubtful(REPLICATION, text, "commits wait until one is connected: start it")
         };
     }
     let standbys: Vec<String> = status
@@ -54,41 +54,41 @@ fn replicated(status: &ServerStatus) -> Finding {
             format!("standby {:?} is {state}{behind}", standby.name)
         })
         .collect();
-    let found = standbys.join("; ");
+    let text = standbys.join("; ");
     let is_synchronous = status.standbys.iter().any(|standby| matches!(&*standby.sync_state, "sync" | "quorum"));
     if !is_synchronous {
-        return Finding::doubtful(REPLICATION, found, ASYNC_ADVICE);
+        return Finding::doubtful(REPLICATION, text, ASYNC_ADVICE);
     }
     if status.synchronous_commit == "local" {
-        let found = format!("{found}; but synchronous_commit = local, so commits do not wait for it");
-        return Finding::doubtful(REPLICATION, found, ASYNC_ADVICE);
+        let text = format!("{text}; but synchronous_commit = local, so commits do not wait for it");
+        return Finding::doubtful(REPLICATION, text, ASYNC_ADVICE);
     }
-    Finding::good(REPLICATION, found)
+    Finding::good(REPLICATION, text)
 }
 
 fn durable(status: &ServerStatus) -> Finding {
     let ServerStatus { fsync, synchronous_commit, full_page_writes, .. } = status;
-    let found = format!("fsync {fsync}, synchronous_commit {synchronous_commit}, full_page_writes {full_page_writes}");
+    let text = format!("fsync {fsync}, synchronous_commit {synchronous_commit}, full_page_writes {full_page_writes}");
     if fsync != "on" || synchronous_commit == "off" {
-        return Finding::bad(DURABILITY, found, "switch both on: a crash loses acknowledged events");
+        return Finding::bad(DURABILITY, text, "switch both on: a crash loses acknowledged events");
     }
     if full_page_writes != "on" {
         let advice = "switch full_page_writes on, unless the file system never tears a page: a crash can damage tables";
-        return Finding::doubtful(DURABILITY, found, advice);
+        return Finding::doubtful(DURABILITY, text, advice);
     }
-    Finding::good(DURABILITY, found)
+    Finding::good(DURABILITY, text)
 }
 
 fn connections(status: &ServerStatus, per_node: i64) -> Finding {
     let ServerStatus { connections_max, connections_open, .. } = status;
     let nodes = connections_max / per_node.max(1);
-    let found = format!(
+    let text = format!(
         "{connections_open} of {connections_max} are open; a node opens at most {per_node}, so there is room for {nodes} nodes"
     );
     if nodes > 0 {
-        return Finding::good(CONNECTIONS, found);
+        return Finding::good(CONNECTIONS, text);
     }
-    Finding::doubtful(CONNECTIONS, found, "raise max_connections, or lower database.connections_max")
+    Finding::doubtful(CONNECTIONS, text, "raise max_connections, or lower database.connections_max")
 }
 
 fn transactions(status: &ServerStatus) -> Finding {

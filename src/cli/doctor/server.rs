@@ -18,10 +18,10 @@ const PASSES: &str = "passes";
 /// Timeout of a request to the operator's listener.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// The same of `attache health`: less than the timeouts of those who run it.
+/// Timeout of `attache health`: less than the usual timeouts of container checks.
 const HEALTH_DEADLINE: Duration = Duration::from_secs(3);
 
-/// The status of a server that is ready.
+/// `status` of a ready server.
 const READY: &str = "ready";
 
 /// `GET /readyz`

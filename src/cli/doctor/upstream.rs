@@ -48,8 +48,8 @@ async fn external(settings: &Settings, url: &str) -> Finding {
             Finding::bad(STATISTICS, format!("{url} answers {}", answer.status), "correct upstream.token")
         }
         Ok(answer) => {
-            let found = format!("{url} answers {}", answer.status);
-            Finding::bad(STATISTICS, found, "until it answers 200, events are held or refused with 424")
+            let text = format!("{url} answers {}", answer.status);
+            Finding::bad(STATISTICS, text, "until it answers 200, events are held or refused with 424")
         }
         Err(error) => Finding::bad(
             STATISTICS,
@@ -62,18 +62,18 @@ async fn external(settings: &Settings, url: &str) -> Finding {
 /// Checks that new events are placed in the signed tree.
 fn signed(LogStatus { tree_size, signed_at, unplaced, .. }: LogStatus, now: Timestamp) -> Finding {
     let age = (now - signed_at).num_seconds().max(0);
-    let found = format!(
+    let text = format!(
         "embedded: the tree of {tree_size} was signed {}, {age} s ago; events without a place in it: {unplaced}",
         date_time(signed_at)
     );
     if unplaced == 0 || age < SIGNED_WITHIN_SECONDS {
-        return Finding::good(STATISTICS, found);
+        return Finding::good(STATISTICS, text);
     }
     let advice = "a running server places events in the tree: start it, or check its failing passes (`sequence`)";
-    Finding::doubtful(STATISTICS, found, advice)
+    Finding::doubtful(STATISTICS, text, advice)
 }
 
-/// A missing log although the main database has a checkpoint of one.
+/// Reports a missing log if the main database has a checkpoint of one.
 async fn lost(settings: &Settings) -> Option<Finding> {
     let (store, record) = record(settings).await?;
     store.close().await;
@@ -81,7 +81,7 @@ async fn lost(settings: &Settings) -> Option<Finding> {
     record.know_a_log().then(|| Finding::bad(STATISTICS, mismatch, Mismatch::advice()))
 }
 
-/// Checks that the log belongs to the main database; `None` if that cannot be read, which another check reports.
+/// Checks that the log belongs to the main database; `None` if the main database cannot be read, which another check reports.
 async fn installed(settings: &Settings, log: &Log) -> Option<Finding> {
     let (store, _) = record(settings).await?;
     let compared = installation::compare(&store, log).await;

@@ -1,11 +1,11 @@
 //! The state of a chain on disk: its head, and the event that is being sent.
 //!
-//! Each event is written to disk before it is sent. After a crash at any point the next run sends the same bytes again, and the server, which
-//! records an event once, returns the same receipt. The file is `chain-<agent_id>.json` in the profile's folder. It is locked while a [`LocalChain`]
-//! exists, so that two processes never send two events for the same position.
+//! Each event is written to disk before it is sent. After a crash at any point the next run sends the same bytes again, and the server,
+//! which records an event once, returns the same receipt. The file is `chain-<agent_id>.json` in the profile's folder. It is locked while a
+//! [`LocalChain`] exists, so that two processes never send two events for the same position.
 //!
-//! For an input of several events the file contains a digest of the completed events and their number. The same command resumes after
-//! them, even if later lines were changed.
+//! For an input of several events the file contains a digest of the completed events and their number. The same command resumes after them,
+//! even if later lines were changed.
 
 use std::fs::File;
 
@@ -36,7 +36,6 @@ pub struct LocalChain {
     _lock: File,
 }
 
-/// Content of the chain's file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct ChainFile {
     machine_uuid: MachineUuid,
@@ -136,7 +135,8 @@ impl LocalChain {
         };
         let mut kept = folder.json::<ChainFile>(&name)?.unwrap_or_else(beginning);
         if kept.machine_uuid != machine.machine_uuid {
-            // The computer was registered again under a new id: its chain starts at the beginning, with the pending event sealed for it.
+            // The computer was registered again under a new id: its chain restarts at the first position, with the pending event sealed
+            // again.
             kept = ChainFile { pending: kept.pending.take(), unfinished: kept.unfinished, ..beginning() };
             if let Some(pending) = &mut kept.pending {
                 pending.seal_again(kept.next, Some(machine))?;
@@ -155,7 +155,7 @@ impl LocalChain {
         self.kept.pending.as_ref()
     }
 
-    /// Number of completed events of an input: the maximum of the stored entries that match its beginning.
+    /// Number of completed events of an input: the maximum of the stored entries that match its prefixes.
     pub fn done(&self, beginnings: &[Digest]) -> usize {
         let begins = |place: &&PartialInput| is_at(beginnings, place.done, place.source);
         self.kept.unfinished.iter().filter(begins).map(|place| place.done).max().unwrap_or(0)
@@ -200,7 +200,8 @@ impl LocalChain {
         }
     }
 
-    /// Drops the pending event without counting it as completed, and writes the file immediately: otherwise the event would block the chain.
+    /// Drops the pending event without counting it as completed, and writes the file immediately: otherwise the event would block the
+    /// chain.
     pub fn give_up(&mut self) -> Result<(), Failure> {
         self.kept.pending = None;
         self.keep()

@@ -32,7 +32,7 @@ pub struct EventDraft {
     /// Time in epoch milliseconds; the current time if absent.
     #[serde(default)]
     pub ts_edge_ms: Option<i64>,
-    /// Lane; that of the event type if absent.
+    /// Lane; the lane of the event type if absent.
     #[serde(default)]
     pub lane: Option<Lane>,
     /// Declared consent level; the effective level of this computer if absent.

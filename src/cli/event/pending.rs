@@ -28,9 +28,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Done {
     let connection = arguments.remote.open()?;
     let mut chain = LocalChain::open(&connection.folder, connection.machine()?, &arguments.agent_id)?;
-    let known = chain.pending().map(|pending| (pending.event_id, pending.event_type.clone()));
+    let pending_event = chain.pending().map(|pending| (pending.event_id, pending.event_type.clone()));
     let position = chain.next();
-    let shown = known.as_ref().map_or(Value::Null, |(event_id, event_type)| {
+    let shown = pending_event.as_ref().map_or(Value::Null, |(event_id, event_type)| {
         json!({
             "event_id": event_id,
             "event_type": event_type,
@@ -41,9 +41,9 @@ pub fn run(arguments: &Arguments) -> Done {
     if arguments.drop {
         chain.give_up()?;
     }
-    let dropped = arguments.drop && known.is_some();
+    let dropped = arguments.drop && pending_event.is_some();
     output::show(connection.json, &json!({ "pending": shown, "dropped": dropped }), || {
-        let Some((event_id, event_type)) = &known else {
+        let Some((event_id, event_type)) = &pending_event else {
             return "no pending event on this chain".to_owned();
         };
         let event = format!("event {event_id}, {}, for seq {}", visible(event_type), position.seq);

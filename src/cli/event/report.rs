@@ -31,7 +31,7 @@ pub struct SendCounts {
     pub known: usize,
     /// Refused permanently: another event has the id, or the event is too large.
     pub failed: usize,
-    /// Those of them whose id another event in the log has.
+    /// Failed events with the id of another event in the log.
     pub taken: usize,
     /// Receipts of the forwarded events.
     pub receipts: Vec<(EventId, ReceiptId)>,

@@ -73,13 +73,13 @@ impl EventSender {
         let beginnings = beginnings(lines)?;
         self.check(lines).await?;
         let mut chain = LocalChain::open(&self.folder, &self.machine, &self.agent_id)?;
-        let mut done = chain.done(&beginnings);
-        let sent = self.all_on(&mut chain, lines, &beginnings, &mut done).await;
+        let mut completed = chain.done(&beginnings);
+        let sent = self.all_on(&mut chain, lines, &beginnings, &mut completed).await;
         chain.keep()?;
         let Err(failure) = sent else { return Ok(()) };
-        let Some(first) = lines.get(done) else { return Err(failure) };
+        let Some(first) = lines.get(completed) else { return Err(failure) };
         let last = lines.last().map_or(first.number, |line| line.number);
-        let (unsent, total) = (lines.len() - done, lines.len());
+        let (unsent, total) = (lines.len() - completed, lines.len());
         let which = if unsent == 1 { format!("line {last}") } else { format!("lines {} to {last}", first.number) };
         Err(failure.advised(&format!(
             "{unsent} of {total} events {} not sent ({which}): run the same command again to resume (no event is sent twice)",
@@ -172,7 +172,7 @@ impl EventSender {
         self.deliver(chain, true).await
     }
 
-    /// Sends one event of an input whose length is unknown. The error contains the event's id if it is stored for the next run.
+    /// Sends one event of an input with unknown length. The error contains the event's id if it is stored for the next run.
     async fn alone(&mut self, draft: &EventDraft, line: u64) -> Result<(), (Failure, Option<EventId>)> {
         let event = self.complete(draft, line).await.map_err(|failure| (failure, None))?;
         let mut chain =
@@ -188,7 +188,7 @@ impl EventSender {
             self.deliver(&mut chain, true).await
         }
         .await;
-        let kept = chain.pending().map(|pending| pending.event_id).filter(|kept| *kept == event_id);
-        sent.and(chain.keep()).map_err(|failure| (failure, kept))
+        let stored = chain.pending().map(|pending| pending.event_id).filter(|stored| *stored == event_id);
+        sent.and(chain.keep()).map_err(|failure| (failure, stored))
     }
 }

@@ -109,7 +109,7 @@ async fn new_ones(client: &Client, arguments: &Arguments, shown: &mut Shown) -> 
         let known = events.iter().any(|event| shown.has(&key(event)));
         entries.extend(events.into_iter().map(Entry::Event));
         cursor = page.upstream.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
-        // The first request goes back as far as the options say, later ones to the entries of the one before.
+        // The first request goes back as far as the options require, later ones to the entries of the previous request.
         let enough = if is_first { arguments.since.is_none() && entries.len() >= arguments.lines } else { known };
         if cursor.is_none() || enough {
             break;
@@ -175,7 +175,7 @@ fn text<'v>(event: &'v Value, name: &str) -> &'v str {
     event.get(name).and_then(Value::as_str).unwrap_or("-")
 }
 
-/// Keys of the printed entries, so that none is printed twice.
+/// Keys of the printed entries, so that no entry is printed twice.
 #[derive(Debug, Default)]
 struct Shown {
     keys: BTreeSet<String>,

@@ -11,7 +11,7 @@ use super::folder::HookFolder;
 use super::levels::Levels;
 use super::spool::Spool;
 
-/// What became of events.
+/// Number of events per outcome.
 #[derive(Debug, Default)]
 pub struct KeptEvents {
     /// Appended to the spool.
@@ -24,7 +24,7 @@ pub struct KeptEvents {
     pub sender: Option<Child>,
 }
 
-/// Spools events as far as the known levels permit, and starts the sender if it has something to do.
+/// Spools events as far as the known levels permit, and starts the sender if necessary.
 pub fn keep(
     folder: &HookFolder,
     profile: &str,
@@ -54,7 +54,7 @@ pub fn keep(
             }
         }
     }
-    // Events before a failure are sent too.
+    // The sender also sends the events before a failure.
     if is_needed {
         kept.sender = background::start(folder, profile)?;
     }

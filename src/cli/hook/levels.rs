@@ -23,7 +23,7 @@ const UNKNOWN: ConsentLevel = ConsentLevel::MetadataOnly;
 /// Age from which a level no longer permits more than [`UNKNOWN`].
 const TRUSTED_FOR: Duration = Duration::from_hours(24);
 
-/// Age from which a hook whose event is off starts the sender, which reads the levels again.
+/// Age of the levels from which a hook starts the sender, which reads them again, even if the hook's event is off.
 const ASKED_EVERY: Duration = Duration::from_mins(1);
 
 /// The known levels.
@@ -46,7 +46,7 @@ impl KnownLevel {
 }
 
 impl Levels {
-    /// The levels on disk; none if there is no file, or none that can be read.
+    /// The levels on disk; empty if the file is missing or cannot be read.
     pub fn cached(folder: &HookFolder) -> Self {
         folder.files.json(NAME).ok().flatten().unwrap_or_default()
     }
@@ -70,7 +70,7 @@ impl Levels {
         }
     }
 
-    /// Whether the level of a lane should be read again although nothing is to be sent.
+    /// Whether the level of a lane should be read again although no event is sent.
     pub fn is_due(&self, lane: Lane, now: Timestamp) -> bool {
         self.lanes.get(&lane).is_none_or(|known| !known.is_within(ASKED_EVERY, now))
     }

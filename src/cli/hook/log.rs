@@ -6,10 +6,10 @@ use domain::{Clock, clock};
 
 use super::folder::HookFolder;
 
-/// Largest size of the log; a longer one starts again empty.
+/// Maximum size of the log; a larger log is truncated to zero.
 const LOG_BYTES_MAX: u64 = 256 * 1024;
 
-/// Appends a line. A log that cannot be written must not disturb the agent either.
+/// Appends a line. Write errors are ignored, so that they do not disturb the agent.
 pub fn note(folder: &HookFolder, line: &str) {
     let _ = append(folder, line);
 }

@@ -1,4 +1,4 @@
-//! The outcomes of one agent.s events: `TOOL.json` in the folder of the spool.
+//! The outcomes of one agent's events: `TOOL.json` in the folder of the spool.
 
 use domain::Timestamp;
 use hooks::Tool;
@@ -8,7 +8,7 @@ use super::folder::HookFolder;
 use super::spool::SpoolPlace;
 use crate::cli::failure::Failure;
 
-/// Counts of events, and the place in the spool behind them.
+/// Counts of events, and the position in the spool after them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Progress {
@@ -26,7 +26,7 @@ pub struct Progress {
     pub refused: u64,
     /// Lines that cannot be read.
     pub damaged: u64,
-    /// When the server last accepted one.
+    /// Time of the last accepted event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Timestamp>,
     /// Why the last attempt failed; none after a success.
@@ -35,7 +35,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The progress on disk; the beginning if there is none.
+    /// The progress on disk; the start of the spool if there is none.
     pub fn of(folder: &HookFolder, tool: Tool) -> Result<Self, Failure> {
         Ok(folder.files.json(&name(tool))?.unwrap_or_default())
     }

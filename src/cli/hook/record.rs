@@ -11,26 +11,26 @@ use super::folder::HookFolder;
 use super::keep::keep;
 use super::log;
 
-/// Longest input that is read to its end. An agent that writes more finds the pipe closed.
+/// Maximum size of input that is read. If an agent writes more, the pipe is closed.
 const INPUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
-/// How long the input may pause. An agent that passes nothing may leave its own input open.
+/// Maximum pause of the input. An agent without a payload may leave standard input open.
 const PAUSE_MAX: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Spools the events of a payload and starts the sender. Failures are noted in the log.
 pub fn record(profile: &str, tool: Option<&OsString>, hook: Option<&OsString>, payload: Option<&OsString>) {
-    // The input is read in any case: an agent may fail if its pipe is closed.
+    // The input is read in any case: an agent may fail if the pipe is closed early.
     let input = match payload {
         Some(payload) => payload.as_bytes().to_vec(),
         None => input(),
     };
     let Some(folder) = HookFolder::of(profile) else { return };
     let name = tool.map(|tool| tool.to_string_lossy()).unwrap_or_default();
-    let done = match name.parse::<Tool>() {
+    let result = match name.parse::<Tool>() {
         Ok(tool) => spool(&folder, profile, tool, hook.and_then(|hook| hook.to_str()), &input),
         Err(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} is no coding agent"))),
     };
-    if let Err(error) = done {
+    if let Err(error) = result {
         log::note(&folder, &format!("the hook was not recorded: {error}"));
     }
 }
@@ -47,7 +47,7 @@ fn spool(folder: &HookFolder, profile: &str, tool: Tool, hook: Option<&str>, inp
     Ok(())
 }
 
-/// Standard input to its end. Bytes beyond the longest payload are dropped.
+/// Reads standard input to its end. Bytes beyond the maximum payload are dropped.
 fn input() -> Vec<u8> {
     let mut stdin = io::stdin().lock();
     let (mut input, mut piece, mut total) = (Vec::new(), vec![0; 64 * 1024], 0);

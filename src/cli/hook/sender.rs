@@ -1,8 +1,8 @@
 //! The background sender: sends spooled events in order, each once, on the chains of the coding agents.
 //!
-//! It continues while events wait, however long the server is away, and ends when there are none for a while. Each event has its id since it was
-//! spooled, so that an event that is sent again after a crash is recognised. The level of each lane is read from the server again while events
-//! are sent, and an event is sent as that level permits it, whichever was known when it was spooled.
+//! It continues while events wait, for up to a day of failures, and ends after a time without events. Each event gets its id when it is
+//! spooled, so the server recognises an event that is sent again after a crash. The sender reads the level of each lane from the server
+//! while it sends events; the current level applies, not the level at the time of spooling.
 
 use std::io::Write;
 use std::time::Duration;
@@ -32,29 +32,29 @@ use crate::cli::failure::{Done, Failure, FailureKind};
 /// Time without events after which the sender ends.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
-/// How long the lock is waited for: a hook or `--status` that tests it holds it for a moment.
+/// Maximum wait for the lock: a hook or `--status` holds it briefly to test it.
 const LOCKED_FOR_MAX: Duration = Duration::from_millis(200);
 
-/// Delay between two looks at the spool.
+/// Interval between two reads of the spool.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// First and longest delay after a failure; doubled in between.
+/// Minimum and maximum delay after a failure; each further failure doubles it.
 const DELAY_MIN: Duration = Duration::from_secs(1);
 const DELAY_MAX: Duration = Duration::from_mins(1);
 
-/// Longest delay that a server may ask for.
+/// Maximum delay that a server may request.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(1);
 
-/// Time of failures after which the sender ends; the next hook starts it again.
+/// Duration of failures after which the sender ends; the next hook starts it again.
 const FAILING_MAX: Duration = Duration::from_hours(24);
 
-/// Oldest level at which an event is sent.
+/// Maximum age of the level at which an event is sent.
 const LEVEL_AGE_MAX: Duration = Duration::from_secs(5);
 
-/// Events between two writes of the progress. After a crash as many are sent again at most, and recognised by their ids.
+/// Number of events between two writes of the progress. After a crash, at most this number is sent again, and recognised by id.
 const KEPT_EVERY: usize = 64;
 
-/// Attempts of an event that the server refuses for a reason that a later attempt will not change.
+/// Maximum number of attempts of an event that the server refuses for a permanent reason.
 const ATTEMPTS_MAX: u32 = 3;
 
 /// Runs the sender of a profile; returns at once if one runs already.
@@ -62,8 +62,8 @@ pub fn main(profile: &str) {
     let Some(folder) = HookFolder::of(profile) else { return };
     background::detach();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let done = runtime.map_err(Failure::caused).and_then(|runtime| runtime.block_on(run(&folder, profile)));
-    if let Err(failure) = done {
+    let result = runtime.map_err(Failure::caused).and_then(|runtime| runtime.block_on(run(&folder, profile)));
+    if let Err(failure) = result {
         log::note(&folder, &format!("the sender ended: {}", failure.reason()));
     }
 }
@@ -72,19 +72,18 @@ async fn run(folder: &HookFolder, profile: &str) -> Done {
     folder.make().map_err(Failure::caused)?;
     loop {
         let Ok(mut lock) = folder.lock_within(background::LOCK, LOCKED_FOR_MAX) else { return Ok(()) };
-        // For a person who wants to end it.
+        // The process id, for a person who wants to end the sender.
         lock.set_len(0).and_then(|()| write!(lock, "{}", std::process::id())).map_err(Failure::caused)?;
         let mut sender = Sender::new(folder, profile)?;
         sender.work().await;
         drop(lock);
-        // A hook that came while the lock was held has started no sender.
+        // A hook that ran while the lock was held has not started a sender.
         if sender.is_failing || !sender.is_waiting() {
             return Ok(());
         }
     }
 }
 
-/// The sender of one profile.
 struct Sender<'f> {
     folder: &'f HookFolder,
     remote: Remote,
@@ -116,10 +115,10 @@ impl<'f> Sender<'f> {
         Tool::ALL.iter().any(|tool| Spool::of(self.folder, *tool).size() > 0)
     }
 
-    /// Sends until there is nothing to send for a while, or the server fails for too long.
+    /// Sends events until there are none for [`IDLE_MAX`], or failures last for [`FAILING_MAX`].
     async fn work(&mut self) {
         let (mut worked, mut delay) = (Instant::now(), DELAY_MIN);
-        // The levels of the next hooks, even if none of their events may be spooled.
+        // Reads the levels for the next hooks, even if none permits an event.
         let mut passed = self.refresh().await;
         loop {
             match passed {
@@ -141,7 +140,7 @@ impl<'f> Sender<'f> {
                 }
                 continue;
             }
-            // A profile that was removed has no sender.
+            // The sender ends if its profile is removed.
             if worked.elapsed() > IDLE_MAX || !self.folder.is_there() {
                 return;
             }
@@ -158,7 +157,7 @@ impl<'f> Sender<'f> {
         }
     }
 
-    /// Sends the events of all agents; fails with the first failure, after the other agents had their turn.
+    /// Sends the events of all agents; returns the first failure, after it tried all agents.
     async fn pass(&mut self) -> Done {
         let mut first = Ok(());
         for tool in Tool::ALL {
@@ -169,15 +168,15 @@ impl<'f> Sender<'f> {
             let mut progress = Progress::of(self.folder, tool).unwrap_or_default();
             let drained = self.drain(tool, &spool, &mut progress).await;
             progress.error = drained.as_ref().err().map(|failure| failure.reason().to_owned());
-            let kept = progress.keep(self.folder, tool);
-            first = first.and(drained).and(kept);
+            let result = progress.keep(self.folder, tool);
+            first = first.and(drained).and(result);
         }
         first
     }
 
     /// Sends the events of one agent.
     async fn drain(&mut self, tool: Tool, spool: &Spool, progress: &mut Progress) -> Done {
-        // The profile is read again: its credential may have been stored meanwhile.
+        // The profile is read again: another process may have stored a credential.
         let connection = self.remote.open()?;
         let client = credential(&connection)?;
         self.refresh_as(&client).await?;
@@ -252,7 +251,7 @@ impl<'f> Sender<'f> {
                 log::note(self.folder, failure.reason());
                 self.attempts = 0;
                 progress.failed += 1;
-                // It would block the chain.
+                // Otherwise the event would block the chain.
                 chain.give_up()?;
                 return Ok(false);
             }
@@ -263,7 +262,7 @@ impl<'f> Sender<'f> {
             }
         }
         let after = &sender.counts;
-        // An id names what the agent did: a payload that it delivers again, at another time, is recorded already.
+        // The id derives from the agent's action: if the agent delivers a payload again, its event is already recorded.
         let repeated = after.known - before.known + after.taken - before.taken;
         progress.sent += (after.sent - before.sent + repeated) as u64;
         progress.held += (after.held - before.held) as u64;
@@ -272,7 +271,7 @@ impl<'f> Sender<'f> {
         Ok(after.held > before.held)
     }
 
-    /// Gives up an event of a hook that was sealed before a crash or failure, if its level was lowered since. The spool has it still.
+    /// Gives up an event of a hook that was sealed before a crash or failure, if its level was lowered since. The spool still contains it.
     fn withdraw(&self, chain: &mut LocalChain) -> Done {
         let Some(pending) = chain.pending() else { return Ok(()) };
         let sealed = canonical::parse_object(pending.sealed.as_bytes(), usize::MAX).map_err(Failure::caused)?;
@@ -332,7 +331,7 @@ impl<'f> Sender<'f> {
     }
 }
 
-/// The client that sends events of hooks and reads their levels: that of this computer.
+/// The client that sends events of hooks and reads their levels, with the credential of this computer.
 fn credential(connection: &ProfileConnection) -> Result<Client, Failure> {
     connection.as_machine()
 }

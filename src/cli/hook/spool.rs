@@ -1,7 +1,7 @@
-//! Events of one agent that wait on disk.
+//! The spool: events of one agent on disk that wait for the sender.
 //!
-//! Hooks append lines to `TOOL.spool` under a lock. The sender renames the file to `TOOL.sending` under the same lock, reads it to its end and
-//! deletes it, so that no hook waits for it. The first line of a file is its id: a place in another file does not apply to it.
+//! Hooks append lines to `TOOL.spool` under a lock. The sender renames the file to `TOOL.sending` under the same lock, reads it to its end
+//! and deletes it, so that hooks do not wait for it. The first line of a file is its id: a position is only valid in the file with its id.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::HookFolder;
 
-/// Largest size of the events of one agent on disk. A hook that would exceed it refuses its event.
+/// Maximum size of one agent's events on disk. A hook refuses an event that would exceed it.
 const SPOOL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Longest line; longer than any that a hook writes.
+/// Maximum size of a line; hooks write shorter lines.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// How long a hook waits for other hooks.
+/// Maximum time that a hook waits for the lock.
 const LOCKED_FOR_MAX: Duration = Duration::from_secs(1);
 
 /// The spool of one agent.
@@ -35,7 +35,7 @@ pub struct Spool {
 pub struct SpoolRecord {
     /// The event, with id and time.
     pub event: HookEvent,
-    /// Number of events before it that the spool had no space for.
+    /// Number of preceding events that did not fit into the spool.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub gap: u64,
 }
@@ -51,7 +51,7 @@ struct Header {
     spool: String,
 }
 
-/// A place in a spool.
+/// A position in a spool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpoolPlace {
     /// Id of the file; empty before the first one.
@@ -62,7 +62,7 @@ pub struct SpoolPlace {
     offset: u64,
 }
 
-/// Reads a file of the spool that no hook writes to any more.
+/// Reads a file of the spool that hooks no longer write to.
 #[derive(Debug)]
 pub struct SpoolReader {
     reader: BufReader<File>,
@@ -103,7 +103,7 @@ impl Spool {
         text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
     }
 
-    /// Appends an event, or counts it if there is no space for it; returns whether it was appended.
+    /// Appends an event, or counts it as refused if it does not fit; returns whether it was appended.
     pub fn append(&self, event: HookEvent) -> io::Result<bool> {
         let lock = self.folder.lock_within(self.tool.as_str(), LOCKED_FOR_MAX)?;
         let gap = self.refused();
@@ -129,7 +129,7 @@ impl Spool {
         };
         text.push_str(&line);
         if let Err(error) = file.write_all(text.as_bytes()) {
-            // A part of a line would be damaged, and the disk may be full.
+            // Removes the incomplete line; the disk may be full.
             file.set_len(end)?;
             return Err(error);
         }
@@ -140,7 +140,7 @@ impl Spool {
         Ok(true)
     }
 
-    /// Opens the oldest events at a place; `None` if there are none.
+    /// Opens the oldest events from a position on; `None` if there are none.
     pub fn open(&self, place: &SpoolPlace) -> io::Result<Option<SpoolReader>> {
         let (spool, sending) = (self.folder.file(&self.name("spool")), self.folder.file(&self.name("sending")));
         let file = match File::open(&sending) {
@@ -160,7 +160,7 @@ impl Spool {
         let place = match serde_json::from_slice::<Header>(&first) {
             Ok(header) if header.spool == place.file => place.clone(),
             Ok(header) => SpoolPlace { file: header.spool, offset: length },
-            // Without an id its lines are read from the beginning; the events have ids.
+            // Without an id the lines are read from the start of the file; the ids of events prevent duplicates.
             Err(_) => SpoolPlace { file: String::new(), offset: 0 },
         };
         reader.seek(SeekFrom::Start(place.offset))?;
@@ -172,7 +172,7 @@ impl Spool {
         fs::remove_file(self.folder.file(&self.name("sending")))
     }
 
-    /// Number of events from a place on.
+    /// Number of events from a position on.
     pub fn count(&self, place: &SpoolPlace) -> io::Result<u64> {
         let mut count = 0;
         for suffix in ["sending", "spool"] {
@@ -193,7 +193,7 @@ impl Spool {
 }
 
 impl SpoolReader {
-    /// The next line; `None` at the end. [`Self::place`] is behind it then.
+    /// Reads the next line; `None` at the end. [`Self::place`] is then the position after it.
     pub fn next(&mut self) -> io::Result<Option<SpoolLine>> {
         loop {
             let mut line = Vec::new();
@@ -210,7 +210,7 @@ impl SpoolReader {
         }
     }
 
-    /// The place behind the last line that was read.
+    /// The position after the last line that was read.
     pub fn place(&self) -> &SpoolPlace {
         &self.place
     }

@@ -1,4 +1,4 @@
-//! `attache hook --status`: waiting events, and the outcomes of the others.
+//! `attache hook --status`: waiting events, and the outcomes of processed ones.
 
 use domain::foreign::visible;
 use domain::{Clock, Timestamp};
@@ -17,11 +17,11 @@ use crate::cli::{moment, output};
 pub struct ToolStatus {
     /// The agent.
     pub tool: &'static str,
-    /// Events that wait.
+    /// Number of waiting events.
     pub spooled: u64,
     /// Their size on disk.
     pub bytes: u64,
-    /// Events that the spool has no space for, since the last one that it took.
+    /// Number of events that did not fit into the spool, since the last one that did.
     pub refused_now: u64,
     /// The counts of the sender.
     #[serde(flatten)]

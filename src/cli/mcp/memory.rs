@@ -14,7 +14,7 @@ use super::{ToolAnswer, failed};
 use crate::cli::failure::Failure;
 use crate::cli::space;
 
-/// Time for which a call waits for what it added to become searchable. The batch continues without it.
+/// Maximum time that a call waits for its additions to become searchable. The batch then continues without it.
 const ADDED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Maximum number of words of a query that decide which part of a chunk is shown.
@@ -28,10 +28,10 @@ pub async fn search(client: &Client, arguments: SearchMemory) -> Result<ToolAnsw
         spaces: space::named(client, &arguments.spaces).await?,
         ..SearchRequest::default()
     };
-    let found = client.search(&request).await.map_err(failed)?;
-    let asked = words::asked(&arguments.query, WORDS_MAX);
+    let response = client.search(&request).await.map_err(failed)?;
+    let terms = words::asked(&arguments.query, WORDS_MAX);
     let mut text = String::new();
-    for result in &found.results {
+    for result in &response.results {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
@@ -39,15 +39,15 @@ pub async fn search(client: &Client, arguments: SearchMemory) -> Result<ToolAnsw
             result.title, result.url, result.id, result.similarity
         );
         for chunk in result.chunks.iter().take(SEARCH_CHUNKS) {
-            let parts = excerpt(&asked, &chunk.content);
+            let parts = excerpt(&terms, &chunk.content);
             let _ = writeln!(text, "{}", parts.into_iter().map(|part| part.text).collect::<String>());
         }
         text.push('\n');
     }
-    if found.results.is_empty() {
+    if response.results.is_empty() {
         text.push_str("No memory matches.");
     }
-    let results: Vec<_> = found
+    let results: Vec<_> = response
         .results
         .iter()
         .map(|result| {

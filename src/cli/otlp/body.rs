@@ -8,7 +8,7 @@ use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use hooks::otlp::SpanEncoding;
 
-/// Longest body in bytes, compressed and decompressed.
+/// Maximum size of a body in bytes, both compressed and decompressed.
 pub const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// Why a request is not handled.

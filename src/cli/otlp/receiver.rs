@@ -1,6 +1,6 @@
 //! The HTTP side of the receiver: OTLP/HTTP 1.x, `POST /v1/traces`.
 //!
-//! An export is answered when its events are on disk. Exports are worked on one after the other, so that their bodies take memory once.
+//! The response is sent when the events of an export are on disk. Exports are processed one after the other, which limits the memory.
 
 use std::fmt;
 use std::io;
@@ -25,10 +25,10 @@ use tokio::time::timeout;
 use super::body::{BODY_BYTES_MAX, Refusal, decompressed, encoding, is_compressed, media_type};
 use crate::cli::hook::{HookFolder, KeptEvents, keep, note, start_sender};
 
-/// Exports that are read or wait at a time; a further one is asked to come later.
+/// Maximum number of exports that are read or wait; further ones get `Retry-After`.
 const EXPORTS_MAX: usize = 16;
 
-/// Time in which a body has to arrive. Programs give up after 10 s unless they are configured.
+/// Timeout of a body. The default export timeout of programs is 10 s.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// Seconds after which a program may export the same spans again.
@@ -50,7 +50,7 @@ struct Shared {
     profile: String,
     agent: Option<Tool>,
     salt: Salt,
-    /// Locked while an export is worked on.
+    /// Locked while an export is processed.
     counts: Mutex<SpanCounts>,
 }
 
@@ -77,7 +77,7 @@ impl fmt::Display for SpanCounts {
 }
 
 impl Receiver {
-    /// The receiver of a profile. It starts the sender, which reads the consent levels before the first span comes.
+    /// The receiver of a profile. It starts the sender, which reads the consent levels before the first span arrives.
     pub fn new(folder: HookFolder, profile: String, agent: Option<Tool>) -> io::Result<Self> {
         folder.make()?;
         let salt = folder.salt()?;
@@ -100,7 +100,7 @@ impl Receiver {
 
     /// Handles one export; returns the spans that were rejected.
     async fn receive(&self, request: Request, encoding: SpanEncoding) -> Result<SpanRejections, Refusal> {
-        // Browsers send it with every POST of a page, and no page has spans of this computer.
+        // Browsers send it with every POST of a page, and pages have no spans of this computer.
         if request.headers().contains_key(ORIGIN) {
             return Err(Refusal::of(StatusCode::FORBIDDEN, "pages of browsers may not export spans to attache otlp"));
         }
@@ -112,7 +112,7 @@ impl Receiver {
         let body = body(request).await?;
         let shared = Arc::clone(&self.shared);
         let work = tokio::task::spawn_blocking(move || {
-            // The place is taken until the work has ended, even if the client has gone.
+            // The place stays taken until the work ends, even if the client disconnects.
             let _place = place;
             let body = if is_compressed { decompressed(&body)? } else { body };
             shared.work(&body, encoding)
@@ -178,7 +178,7 @@ async fn traces(State(receiver): State<Receiver>, request: Request) -> Response 
 }
 
 fn refused(encoding: SpanEncoding, Refusal { status, message }: &Refusal) -> Response {
-    // Codes of gRPC, which OTLP has no further use for.
+    // Status codes of gRPC, which OTLP clients do not interpret.
     let code = match *status {
         StatusCode::FORBIDDEN => 7,
         StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE => 8,

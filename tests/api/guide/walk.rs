@@ -1,4 +1,4 @@
-//! The guides work as printed: their commands are run, one after the other, in one shell, as a reader of nothing else would.
+//! The guides work as printed: the test runs their commands one after the other in one shell, without other knowledge.
 //!
 //! [`away`] tests them against an unavailable server and refusals.
 //!

@@ -82,7 +82,7 @@ on_each_database! {
         let body = json!({ "contents": notes(3) });
         let other = json!({ "contents": notes(4) });
         let batch = |response: &Response| response.header("x-batch-id").unwrap().to_owned();
-        // Of many at once, each gets the stream of the same batch.
+        // Each of several concurrent requests gets the stream of the same batch.
         let responses = futures_util::future::join_all((0..5).map(|_| world.send(add(&key, "\"k-1\"", &body)))).await;
         let first = batch(&responses[0]);
         assert!(responses.iter().all(|response| response.status == 200 && batch(response) == first && response.body == responses[0].body));
@@ -134,11 +134,11 @@ on_sqlite! {
         drop(stream);
         heard.extend(world.rejoin(&key, &batch, last.as_deref()).await.rest().await);
         assert_whole(&heard);
-        // Again from the beginning, and again after its end.
+        // Again from the start, and again after the end.
         assert_eq!(world.rejoin(&key, &batch, None).await.whole().await, heard);
         let end = format!("{batch}:{}", heard.len() - 1);
         let path = format!("/v1/batch-add/{batch}");
-        // An EventSource connects again after every end, unless it is answered 204.
+        // An EventSource reconnects after every end, unless the response is 204.
         let after_the_end = world.request(reqwest::Method::GET, &path, &key).header("last-event-id", &end);
         let nothing = world.send(after_the_end).await;
         assert_eq!((nothing.status, nothing.body.len(), nothing.header("content-type")), (204, 0, None));

@@ -29,12 +29,12 @@ async fn a_configured_origin_uses_the_knowledge_api_with_a_key() {
     let world = World::with(|settings| settings.knowledge.cors_origins = vec![PAGE.to_owned()]).await;
     let (person, key) = world.librarian("ada@example.com").await;
     for path in ["/v1/search", "/v1/batch-add", "/v1/memories/x", "/v1/nonsense"] {
-        let asked = preflight(&world, path, PAGE).await;
-        assert_eq!((asked.status, allowed(&asked), asked.body.len()), (204, Some(PAGE), 0), "{path}");
-        assert_eq!(asked.header("vary"), Some("Origin"));
+        let response = preflight(&world, path, PAGE).await;
+        assert_eq!((response.status, allowed(&response), response.body.len()), (204, Some(PAGE), 0), "{path}");
+        assert_eq!(response.header("vary"), Some("Origin"));
         let (methods, headers) = (
-            asked.header("access-control-allow-methods").unwrap(),
-            asked.header("access-control-allow-headers").unwrap(),
+            response.header("access-control-allow-methods").unwrap(),
+            response.header("access-control-allow-headers").unwrap(),
         );
         assert!(["GET", "POST", "PATCH", "PUT", "DELETE"].iter().all(|method| methods.contains(method)), "{methods}");
         assert!(
@@ -67,8 +67,8 @@ async fn a_configured_origin_uses_the_knowledge_api_with_a_key() {
     assert_eq!((foreign.status, allowed(&foreign)), (200, None));
     // The pages and the other API stay closed.
     for path in ["/api/v1/account/summary", "/account", "/llms.txt"] {
-        let asked = preflight(&world, path, PAGE).await;
-        assert_eq!((allowed(&asked), asked.header("vary")), (None, None), "{path}");
+        let response = preflight(&world, path, PAGE).await;
+        assert_eq!((allowed(&response), response.header("vary")), (None, None), "{path}");
     }
 }
 
@@ -76,8 +76,8 @@ async fn a_configured_origin_uses_the_knowledge_api_with_a_key() {
 async fn without_configured_origins_no_response_names_one() {
     let world = World::on_sqlite().await;
     let (_, key) = world.librarian("ada@example.com").await;
-    let asked = preflight(&world, "/v1/search", PAGE).await;
-    assert_eq!((asked.status, allowed(&asked), asked.header("vary")), (405, None, None));
+    let response = preflight(&world, "/v1/search", PAGE).await;
+    assert_eq!((response.status, allowed(&response), response.header("vary")), (405, None, None));
     let search = world.request(Method::POST, "/v1/search", &key).header("origin", PAGE).json(&json!({ "query": "x" }));
     let found = world.send(search).await;
     assert_eq!((found.status, allowed(&found), found.header("vary")), (200, None, None));

@@ -44,7 +44,7 @@ on_sqlite! {
                 refused(&response, 401, "unauthorized");
                 let challenge = response.header("www-authenticate").unwrap();
                 assert!(challenge.starts_with("Bearer "));
-                // A session is no credential here, so it is as if none was sent.
+                // A session is no credential of this API, so the response is as without a credential.
                 assert_eq!(challenge.contains("invalid_token"), matches!(credential, Credential::Bearer(_)), "{challenge}");
             }
             let elsewhere = world.request(route.method.clone(), &path, &person.cookie).header("sec-fetch-site", "cross-site");
@@ -52,7 +52,7 @@ on_sqlite! {
             refused(&ask(&Credential::from(&machine)).await, 401, "unauthorized");
             assert_ne!(ask(&key).await.status, 401, "{} {path}", route.method);
         }
-        // And a key opens nothing else.
+        // A key is no credential of the account and agent API.
         world.activity(key, "").await.refused(401, "unauthorized");
     }
 
@@ -118,7 +118,7 @@ async fn faults_of_a_knowledge_request_have_their_error_codes() {
         "payload_too_large",
     );
     refused(&world.get("/v1/nothing", &key).await, 404, "not_found");
-    // On the other surface the same has its own words.
+    // The account and agent API has its own error for the same condition.
     assert_eq!(world.get("/api/v1/nothing", &key).await.expect(404), json!({ "error": "not_found" }));
 }
 

@@ -1,4 +1,4 @@
-//! What a client does with memories that are there: lists, changes and imports them, and deletes a space.
+//! Stored memories: a client lists, changes and imports them, and deletes a space.
 
 use domain::space::AccessType;
 use knowledge::embed::EmbeddingProvider;
@@ -69,7 +69,7 @@ on_each_database! {
         assert_eq!(listed(&world, &key, &format!("?day={day}&type=note")).await.len(), 2);
         assert_eq!(listed(&world, &key, &format!("?day={day}&limit=1&tag=old+things")).await, [""; 0]);
 
-        // A limited key lists its spaces, a stranger nothing, and forbidden spaces are no different from unknown ones.
+        // A limited key lists its spaces, another account's key none, and forbidden spaces are indistinguishable from unknown ones.
         assert_eq!(listed(&world, &limited, "").await.len(), 2);
         world.get(&format!("/v1/memories?space={outside}"), &limited).await.refused(403, "space_forbidden");
         assert_eq!(listed(&world, &stranger, "").await, [""; 0]);
@@ -158,7 +158,7 @@ on_sqlite! {
             spaces
         };
         let id = note(&world, &key, &red, "Walruses whistle").await;
-        // Within its spaces the limited key may do everything.
+        // Within its spaces the limited key has all rights.
         let changed = patched(&world, &limited, &id, json!({ "title": "Whistling", "spaces": [blue] })).await.expect(200);
         assert_eq!((spaces(&changed), &changed["title"]), (sorted(&[&blue]), &json!("Whistling")));
         assert_eq!(world.found(&key, json!({ "query": "walruses", "spaces": [red] })).await, [""; 0]);
@@ -168,7 +168,7 @@ on_sqlite! {
         }
         patched(&world, &key, &id, json!({ "spaces": [foreign] })).await.refused(403, "space_forbidden");
 
-        // In a space beyond them too: it keeps that space, and everything else.
+        // The memory is also in a space beyond the limited key: the key cannot change title and tags, or remove the memory from that space.
         let changed = patched(&world, &key, &id, json!({ "spaces": [blue, green] })).await.expect(200);
         assert_eq!(spaces(&changed), sorted(&[&blue, &green]));
         patched(&world, &limited, &id, json!({ "title": "Mine" })).await.refused(403, "space_forbidden");
@@ -204,7 +204,7 @@ on_each_database! {
         assert_eq!(spaces(&editor, &of_bob).await, json!([default(&editor).await]));
         assert_eq!(world.found(&key, json!({ "query": "only", "spaces": [default(&key).await] })).await, ["Only there"]);
 
-        // With the memories: those of the owner that are nowhere else.
+        // With its memories: the owner's memories that are in no other space.
         let second = world.space(&key, "Second", false).await;
         world.server.app.store.space_share(second.parse().unwrap(), &ada.account, &bob.account, Some(AccessType::Edit)).await.unwrap();
         let gone = note(&world, &key, &second, "Gone with it").await;
@@ -238,10 +238,10 @@ on_sqlite! {
         let outcome = |messages: &[Value]| messages.last().unwrap().clone();
         let all = |created: u64, existing: u64, failed: u64| json!({ "type": "complete", "created": created, "existing": existing, "failed": failed });
 
-        // Into the account that has it all: nothing changes.
+        // An import into the account that has all lines changes no memory.
         assert_eq!(outcome(&lines(&imported(&world, &key, whole.clone()).await)), all(0, 3, 0));
         assert_eq!(export(&key).await, whole);
-        // After everything was deleted, twice.
+        // After all memories were deleted, twice.
         for line in whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let memory: Value = serde_json::from_slice(line).unwrap();
             world.delete(&format!("/v1/memories/{}", memory["id"].as_str().unwrap()), &key).await.expect(200);
@@ -335,13 +335,13 @@ async fn an_import_continues_without_its_client() {
     assert_eq!(response.status(), 200);
     let batch = response.headers()["x-batch-id"].to_str().unwrap().to_owned();
     drop(response);
-    // Its stream can be joined as that of a batch.
+    // Its stream can be joined like the stream of a batch.
     let messages = world.rejoin(&key, &batch, None).await.whole().await;
     assert_eq!(messages.iter().filter(|message| message["type"] == "success").count(), 400);
     let again = lines(&imported(&world, &key, body).await);
     assert_eq!(again[400], json!({ "type": "complete", "created": 0, "existing": 400, "failed": 0 }));
     assert!((0..400).all(|nth| again[nth]["index"] == nth), "in the order of the lines");
-    // It is no batch of the page, and none that owners are notified of.
+    // An import is not in the account's list of batches, and owners are not notified.
     let me = world.person("ada@example.com").await;
     assert_eq!(world.server.app.store.batches_of_account(&me.account, 10).await.unwrap(), []);
 }

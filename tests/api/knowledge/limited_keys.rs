@@ -1,4 +1,4 @@
-//! A key limited to spaces learns nothing of other memories (`docs/protocol/knowledge.md#keys-limited-to-spaces`).
+//! A key limited to spaces gets no information about other memories (`docs/protocol/knowledge.md#keys-limited-to-spaces`).
 
 use api::knowledge_routes;
 use domain::Timestamp;
@@ -31,7 +31,6 @@ impl Library {
         Self { person, all, limited, open, shut }
     }
 
-    /// A line of an export.
     fn line(world: &World, id: &str, url: Option<&str>, content: &str, space: &str) -> Value {
         let url = url.map_or_else(|| format!("{}/v1/memories/{id}", world.url), str::to_owned);
         // An import keeps an id only if it was made when the memory was.
@@ -43,7 +42,7 @@ impl Library {
         })
     }
 
-    /// Everything that a key reads, in lists, exports and searches.
+    /// All data that a key can read, in lists, exports and searches.
     async fn read(&self, world: &World, key: &Credential) -> String {
         let mut texts = String::new();
         for path in ["/v1/export", "/v1/memories"] {
@@ -66,14 +65,14 @@ on_each_database! {
         let batch = added.header("x-batch-id").unwrap().to_owned();
         let listed = world.get("/v1/memories", &library.all).await.expect(200);
         let memory = listed["memories"][0]["id"].as_str().unwrap().to_owned();
-        // Its first use makes the default space, which any key may cause.
+        // Its first use creates the default space; any key can cause that.
         world.notes(&library.all, &["A note in the default space"]).await;
         let view = async || {
             let spaces = world.get("/v1/spaces", &library.all).await.expect(200);
             let settings = world.get("/v1/settings", &library.all).await.expect(200);
             format!("{} {spaces} {settings}", library.read(&world, &library.all).await)
         };
-        let before = view().await;
+        let rows = view().await;
         let tool = |method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         let bodies = [
             json!({ "query": "secret salaries", "spaces": [library.shut] }),
@@ -113,7 +112,7 @@ on_each_database! {
                 }
             }
         }
-        assert_eq!(view().await, before);
+        assert_eq!(view().await, rows);
     }
 }
 

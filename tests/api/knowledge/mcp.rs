@@ -31,11 +31,11 @@ on_sqlite! {
         let added = called(&world, &key, "add_memory", json!({ "content": "Herons nest in colonies.", "title": "Herons" })).await;
         assert_eq!((&added["isError"], &added["structuredContent"]["state"]), (&json!(false), &json!("added")), "{added}");
         let id = added["structuredContent"]["id"].clone();
-        let found = called(&world, &key, "search_memory", json!({ "query": "where do herons breed?" })).await;
-        let result = &found["structuredContent"]["results"][0];
+        let response = called(&world, &key, "search_memory", json!({ "query": "where do herons breed?" })).await;
+        let result = &response["structuredContent"]["results"][0];
         assert_eq!((&result["id"], &result["title"]), (&id, &json!("Herons")));
-        assert!(found["content"][0]["text"].as_str().unwrap().contains("Herons nest"), "{found}");
-        // Another account finds, reads and deletes nothing of it.
+        assert!(response["content"][0]["text"].as_str().unwrap().contains("Herons nest"), "{response}");
+        // Another account cannot find, read or delete the memory.
         let foreign = called(&world, &stranger, "search_memory", json!({ "query": "where do herons breed?" })).await;
         assert_eq!(foreign["structuredContent"]["results"], json!([]));
         let uri = json!({ "uri": format!("attache://memories/{}", id.as_str().unwrap()) });
@@ -45,7 +45,7 @@ on_sqlite! {
         assert_eq!(kept["isError"], true);
         let read = rpc(&world, &key, "resources/read", uri.clone()).await.expect(200);
         assert_eq!(read["result"]["contents"][0]["text"], "Herons nest in colonies.");
-        // The scopes of a key decide which tools there are.
+        // The scopes of a key determine the listed tools.
         let reader = world.key(&person, json!({ "name": "reads", "scopes": ["search"] })).await;
         assert_eq!(tools(&world, &reader).await, ["search_memory", "list_spaces"]);
         let denied = rpc(&world, &reader, "tools/call", json!({ "name": "forget_memory", "arguments": { "id": id } })).await.expect(200);
@@ -66,10 +66,10 @@ on_sqlite! {
         let limited = world.key(&person, json!({ "name": "birds", "scopes": ["search", "write"], "spaces": [space] })).await;
         let spaces = called(&world, &limited, "list_spaces", json!({})).await;
         assert_eq!(spaces["structuredContent"]["spaces"].as_array().unwrap().len(), 1, "{spaces}");
-        let found = called(&world, &limited, "search_memory", json!({ "query": "swift" })).await;
-        let results = found["structuredContent"]["results"].as_array().unwrap();
-        assert_eq!(results.len(), 1, "{found}");
-        assert!(results[0]["chunks"][0].as_str().unwrap().contains("sleep"), "{found}");
+        let response = called(&world, &limited, "search_memory", json!({ "query": "swift" })).await;
+        let results = response["structuredContent"]["results"].as_array().unwrap();
+        assert_eq!(results.len(), 1, "{response}");
+        assert!(results[0]["chunks"][0].as_str().unwrap().contains("sleep"), "{response}");
         let unknown = called(&world, &limited, "search_memory", json!({ "query": "swift", "spaces": ["Default"] })).await;
         assert_eq!(unknown["isError"], true, "{unknown}");
     }

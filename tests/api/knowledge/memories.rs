@@ -1,4 +1,4 @@
-//! Memories one by one, and all of them.
+//! Single memories, lists and the export.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -32,8 +32,8 @@ on_sqlite! {
             world.add(&owner, into(space, "Public penguins")).await.whole().await;
         }
         world.add(&owner, into(&closed, "Secret seals")).await.whole().await;
-        let found = world.search(&stranger, json!({ "query": "penguins", "spaces": [open] })).await.expect(200);
-        let url = found["results"][0]["url"].as_str().unwrap();
+        let response = world.search(&stranger, json!({ "query": "penguins", "spaces": [open] })).await.expect(200);
+        let url = response["results"][0]["url"].as_str().unwrap();
         let path = url.strip_prefix(&world.url).unwrap();
         let memory = world.get(path, &stranger).await.expect(200);
         assert_eq!((&memory["content"], &memory["spaces"]), (&json!("Public penguins"), &json!([open])));

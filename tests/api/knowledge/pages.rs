@@ -1,4 +1,4 @@
-//! Pages: of every kind and with every fault, one by one and two hundred at once.
+//! Pages: of every kind and with every fault, single ones and two hundred concurrent ones.
 
 use std::path::{Path, PathBuf};
 

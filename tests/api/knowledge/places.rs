@@ -235,7 +235,7 @@ async fn slow_large_bodies_of_one_account_do_not_affect_others() {
     }
     let (status, of_ada) = refused_one(of_ada).await;
     assert_eq!((status.as_str(), of_ada.len()), ("HTTP/1.1 429", 4));
-    // There is one place left for others, and one request may wait besides those of the first account.
+    // One place is free for other accounts, and one request can wait in addition to the requests of the first account.
     let of_bob = vec![slow(&world, &bob).await, slow(&world, &bob).await, slow(&world, &bob).await];
     let (status, of_bob) = refused_one(of_bob).await;
     assert_eq!((status.as_str(), of_bob.len()), ("HTTP/1.1 503", 2));

@@ -117,7 +117,7 @@ on_each_database! {
             assert_eq!(found, ["First", "Last", "Long", "Longer"]);
         };
         everything(&world).await;
-        // By words alone as well.
+        // Full-text search finds the same.
         let world = world.restart_with(|settings| settings.knowledge.embedding.provider = EmbeddingProvider::None).await;
         everything(&world).await;
     }
@@ -182,7 +182,7 @@ async fn an_unavailable_embedding_endpoint_leaves_keyword_search() {
     assert_eq!(json!(world.found(&key, json!({ "query": "zebra" })).await), json!(found));
 }
 
-/// Vectors that one server had in memory are found after the database takes over.
+/// Vectors that one server had in memory are found after the server restarts with pgvector.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn added_memories_are_found_at_once_with_pgvector() {
     let Some(world) = World::on_pgvector().await else { return };

@@ -1,4 +1,4 @@
-//! Filter settings: which new content is stored.
+//! Filter settings, which select the new content that is stored.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -134,7 +134,8 @@ on_sqlite! {
         world.delete(&path, &key).await.refused(404, "not_found");
         let before = world.get(&path, &all).await.expect(200);
 
-        // The same text is another memory for a key that cannot read it, and the same one once the account has it inside too: it stays as it was.
+        // For a key that cannot read the memory, the same text is another memory; after the account adds it to a readable space, it is the
+        // same memory, unchanged.
         let other = added(&key, note("Another title", "tweet", &inside)).await;
         assert_ne!(other, id);
         world.delete(&format!("/v1/memories/{other}"), &key).await.expect(200);
@@ -152,7 +153,7 @@ on_sqlite! {
         let look = |space: &str| json!({ "query": "walruses", "spaces": [space] });
         assert_eq!(world.found(&key, look(&inside)).await, ["Mine"]);
 
-        // Deleting takes it out of the spaces of the key.
+        // Deleting removes it from the spaces of the key.
         world.delete(&path, &key).await.expect(200);
         world.get(&path, &key).await.refused(404, "not_found");
         world.delete(&path, &key).await.refused(404, "not_found");

@@ -29,7 +29,7 @@ async fn fuzz(paths: &str) {
         settings.limits.claim_starts_per_minute = 0;
         settings.limits.code_guesses_per_minute = 0;
         settings.limits.sign_ins_per_minute = 0;
-        // Endpoints can be added, and nothing is sent to them.
+        // Endpoints can be added, but no notification is sent to them.
         settings.webhooks.enabled = true;
         settings.webhooks.look_every = Duration::from_hours(1);
     })

@@ -1,4 +1,4 @@
-//! Programs that others wrote read the description: a linter, and a generator of clients in another language.
+//! Third-party programs read the description: a linter, and a generator of clients in another language.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use tokio::process::Command;
 use blackbox::client::{Credential, attempt_of};
 use blackbox::world::World;
 
-/// An agent, written against nothing but the generated types.
+/// An agent that only uses the generated types.
 const AGENT: &str = include_str!("agent.mts");
 
 /// As strict as the compiler can be.
@@ -27,9 +27,9 @@ async fn a_linter_finds_no_error_in_the_description() {
     let dir = folder(&world, &packages).await;
     let mut linted = node(&dir, &["node_modules/@redocly/cli/bin/cli.js", "lint", "openapi.json", "--format=json"]);
     let linted = linted.output().await.unwrap();
-    let found: Value = serde_json::from_slice(&linted.stdout).unwrap_or_else(|error| panic!("{error}: {linted:?}"));
-    assert!(linted.status.success(), "{found:#}");
-    assert_eq!(found["totals"]["errors"], 0, "{found:#}");
+    let value: Value = serde_json::from_slice(&linted.stdout).unwrap_or_else(|error| panic!("{error}: {linted:?}"));
+    assert!(linted.status.success(), "{value:#}");
+    assert_eq!(value["totals"]["errors"], 0, "{value:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

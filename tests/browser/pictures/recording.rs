@@ -1,5 +1,5 @@
-//! A recording of a terminal as an animated SVG: the real output of real commands. Only the times between the lines are made up, so that a person
-//! can follow.
+//! A recording of a terminal as an animated SVG: the real output of real commands. Only the times between the lines are artificial, so that
+//! a person can follow.
 
 use std::fmt::Write;
 use std::process::Command;

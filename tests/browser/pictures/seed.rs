@@ -113,7 +113,6 @@ impl Seeded {
         }
     }
 
-    /// The address of a picture's page.
     pub fn address(&self, picture: &str) -> String {
         match picture {
             "account" => "/account".into(),

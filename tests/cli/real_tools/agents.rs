@@ -1,4 +1,4 @@
-//! The coding agents of `tests/agents`, each with its own names for the same things.
+//! The coding agents of `tests/agents`, each with its own names of events and tools.
 
 /// A coding agent, and how it is used without a person and without its maker's servers. `MODEL` stands for the URL of the model.
 pub struct Agent {
@@ -10,7 +10,7 @@ pub struct Agent {
     pub environment: &'static [(&'static str, &'static str)],
     /// Arguments that list the MCP servers, and a text of the list.
     pub list: (&'static [&'static str], &'static str),
-    /// Arguments of a run whose hooks no person has trusted: it records nothing.
+    /// Arguments of a run with untrusted hooks, which records no events.
     pub untrusted: Option<&'static [&'static str]>,
     /// Arguments of runs with a prompt.
     pub prompts: &'static [&'static [&'static str]],
@@ -29,7 +29,7 @@ pub const CLAUDE_CODE: Agent = Agent {
         ("ANTHROPIC_API_KEY", "none"),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
         ("DISABLE_AUTOUPDATER", "1"),
-        // All tools are offered at once.
+        // All tools are offered immediately.
         ("ENABLE_TOOL_SEARCH", "false"),
     ],
     list: (&["mcp", "list"], "Connected"),

@@ -40,7 +40,7 @@ pub(super) struct Acknowledged {
     pub(super) attached: Vec<Attached>,
 }
 
-/// A computer that is attached, and its event that was held before, released by command, and sent again.
+/// An attached computer, and its event that was held before the attachment, released by command, and sent again.
 pub(super) struct Attached {
     pub(super) machine: Machine,
     pub(super) event_id: String,
@@ -153,7 +153,7 @@ impl Person {
     }
 }
 
-/// Sets the level of one lane of a computer, again and again to another one, and reads it back.
+/// Repeatedly sets the level of one lane of a computer to another level, and reads it back.
 pub(super) async fn changes_consent(person: Arc<Person>, computer: Machine) -> Vec<&'static str> {
     let mut levels = Vec::new();
     for level in ["off", "metadata-only", "full"].into_iter().cycle() {
@@ -180,7 +180,7 @@ pub(super) async fn changes_consent(person: Arc<Person>, computer: Machine) -> V
     levels
 }
 
-/// Sends events of a type that the server does not know; returns the ids of those that it holds.
+/// Sends events of a type that the server does not know; returns the ids of the held events.
 pub(super) async fn sends_unknown_events(person: Arc<Person>, chain: Chain) -> Vec<String> {
     let mut held = Vec::new();
     while !person.stopped() {
@@ -218,7 +218,7 @@ pub(super) async fn attaches_computers(person: Arc<Person>) -> Vec<Attached> {
     attached
 }
 
-/// Releases an event by the operator's command, twice; its receipt, or `None` if the database was not there for a moment.
+/// Releases an event by the operator's command, twice; returns its receipt, or `None` if the database was briefly unavailable.
 fn release(person: &Person, machine: &Machine, event_id: &str) -> Option<String> {
     let sender = format!("machine:{}", machine.uuid);
     let list = ["admin", "held", "list", "--json", "--all", "--limit", "1000000", "--sender", &sender];
@@ -286,7 +286,7 @@ async fn opened(request: RequestBuilder) -> Option<Stream> {
     Some(Stream::open(response).await)
 }
 
-/// Imports memories with ids of their own, each group until its last line is answered; returns the ids.
+/// Imports memories with given ids, each group until its last line is answered; returns the ids.
 pub(super) async fn imports(person: Arc<Person>, rng: Rng) -> BTreeSet<String> {
     let mut imported = BTreeSet::new();
     while !person.stopped() {

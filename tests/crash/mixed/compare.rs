@@ -1,4 +1,4 @@
-//! Compares the acknowledged facts of [`super`] with those that the server shows, and with those that it sent to others.
+//! Compares the acknowledged facts of [`super`] with the facts that the server shows and has sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -101,7 +101,7 @@ pub(super) async fn notifications(person: &Person, receiver: &Receiver, acknowle
     let deadline = Instant::now() + NOTIFIED_WITHIN;
     loop {
         let mut ids: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
-        // Held events by notification, with those that it counts beyond its own; a repeat may count more.
+        // Held events by notification, including the further events that it counts; a repeat may count more.
         let mut held: BTreeMap<String, u64> = BTreeMap::new();
         for received in receiver.at("all") {
             let body = received.json();

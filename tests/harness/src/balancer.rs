@@ -1,5 +1,5 @@
-//! A balancer between clients and servers, as plain as those that run in front of servers: round robin for each request, kept connections
-//! to the servers, health checks of `/readyz`, and no second attempt. A request that a server does not answer is a 502 to its client.
+//! A balancer between clients and servers, like a typical production balancer: round robin for each request, kept connections to the
+//! servers, health checks of `/readyz`, and no retry. If a server does not answer a request, the client gets 502.
 
 use std::io;
 use std::net::SocketAddr;
@@ -57,7 +57,7 @@ impl Balancer {
             while let Ok((client, _)) = listener.accept().await {
                 let shared = Arc::clone(&accepting);
                 clients.spawn(async move {
-                    // A client that hangs up ends its own connection.
+                    // A client that disconnects only ends its own connection.
                     let _ = serve(&shared, client).await;
                 });
                 while clients.try_join_next().is_some() {}

@@ -1,4 +1,4 @@
-//! Hash-chained events: those of an honest sender, and forged ones.
+//! Hash-chained events of an honest sender, and forged ones.
 
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a helper that cannot continue fails its test")]
 
@@ -19,7 +19,7 @@ pub struct Machine {
 /// A chain and its head: where the next event is appended.
 #[derive(Debug, Clone)]
 pub struct Chain {
-    /// The computer whose chain it is.
+    /// The computer of the chain.
     pub machine: Machine,
     /// The kind of agent, such as `codex`.
     pub agent_id: String,
@@ -90,13 +90,13 @@ impl Chain {
         event
     }
 
-    /// The same chain at the beginning of another epoch.
+    /// The same chain at the start of another epoch.
     #[must_use]
     pub fn at_epoch(&self, epoch: u64) -> Self {
         Self { epoch, seq: 0, prev: "GENESIS".into(), ..self.clone() }
     }
 
-    /// Begins the next epoch, whose first event follows `GENESIS`.
+    /// Starts the next epoch; its first event follows `GENESIS`.
     pub fn begin_epoch(&mut self) {
         *self = self.at_epoch(self.epoch + 1);
     }

@@ -1,5 +1,5 @@
-//! The packages that tests use from npm: a folder that `make tools` fills from `tests/npm/package-lock.json`, and one with coding agents that
-//! `make agents` fills from `tests/agents/package-lock.json`.
+//! The packages that tests use from npm: a folder that `make tools` fills from `tests/npm/package-lock.json`, and one with coding agents
+//! that `make agents` fills from `tests/agents/package-lock.json`.
 
 use std::env;
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ use crate::postgres::required;
 /// The lock file of the packages; its hash is in the name of the folder.
 const LOCK_FILE: &[u8] = include_bytes!("../../npm/package-lock.json");
 
-/// The folder that has `node_modules`: `ATTACHE_TEST_NPM`, or where `make tools` has put it. `None`, and a word on
-/// standard error, when it is not there.
+/// The folder with `node_modules`: `ATTACHE_TEST_NPM`, or the folder of `make tools`. `None` if it is absent, which is reported on standard
+/// error.
 ///
 /// # Panics
 /// When it is not there although it is [`required`].
@@ -28,8 +28,8 @@ pub fn packages() -> Option<PathBuf> {
 /// The lock file of the coding agents.
 const AGENTS_LOCK_FILE: &[u8] = include_bytes!("../../agents/package-lock.json");
 
-/// The program of a coding agent, by its path below `node_modules`. `None`, and a word on standard error, when it is not there; no run requires
-/// it, because the packages are large and some exist for a few platforms alone.
+/// The program of a coding agent, by its path below `node_modules`. `None` if it is absent, which is reported on standard error; no run
+/// requires it, because the packages are large and some only exist for a few platforms.
 pub fn agent(path: &str) -> Option<PathBuf> {
     let program = tools::folder("agents", AGENTS_LOCK_FILE)?.join("node_modules").join(path);
     if program.is_file() {

@@ -1,7 +1,7 @@
 //! A real OpenID provider: the npm package `oidc-provider` as a child process, with accounts that need no password.
 //!
-//! In a browser, its page asks *Who are you?* and has a button *Continue as …* per account, and *Refuse*. Without one,
-//! [`Provider::sign_in`] and [`Provider::refuse`] walk from the authorization address to the redirect.
+//! In a browser, its page *Who are you?* has a button *Continue as …* per account, and *Refuse*. Without a browser, [`Provider::sign_in`]
+//! and [`Provider::refuse`] follow the authorization URL to the redirect.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -28,19 +28,19 @@ const REDIRECTS_MAX: usize = 10;
 pub struct Account {
     /// `sub`.
     pub subject: String,
-    /// `email`; left out of the claims when there is none.
+    /// `email`; absent from the claims if `None`.
     pub email: Option<String>,
     /// `email_verified`; absent from the claims if `None`.
     pub email_verified: Option<bool>,
 }
 
 impl Account {
-    /// A person whose e-mail address the provider has verified.
+    /// A person with a verified e-mail address.
     pub fn verified(subject: &str, email: &str) -> Self {
         Self { subject: subject.into(), email: Some(email.into()), email_verified: Some(true) }
     }
 
-    /// A person whose e-mail address is not verified.
+    /// A person with an unverified e-mail address.
     pub fn unverified(subject: &str, email: &str) -> Self {
         Self { email_verified: Some(false), ..Self::verified(subject, email) }
     }
@@ -55,7 +55,7 @@ pub enum EmailClaims {
     IdToken,
 }
 
-/// Claims that a dishonest provider, or one whose clock is wrong, puts into its ID tokens instead.
+/// Claims that a dishonest provider, or one with a wrong clock, puts into its ID tokens instead.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Forged {
     /// `azp`.
@@ -76,8 +76,8 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// Starts a provider on a free port with `accounts` that redirects people to `redirect_uri`, whose port does
-    /// not count on 127.0.0.1. `None` if it is not installed, which is reported on standard error.
+    /// Starts a provider on a free port with `accounts` that redirects people to `redirect_uri`; on 127.0.0.1 the provider ignores the port
+    /// of `redirect_uri`. `None` if the provider is not installed, which is reported on standard error.
     ///
     /// # Panics
     /// When it does not start, or is not installed although it is [`crate::postgres::required`].
@@ -123,8 +123,8 @@ impl Provider {
         Some(Self { issuer: issuer.trim_end().to_owned(), client: client(), process })
     }
 
-    /// Walks from `authorization`, the address that the product sends people to, through the provider as the person
-    /// with this `subject`, to the address that the provider sends them back to. That one is not visited.
+    /// Follows `authorization`, the URL that the product redirects to, through the provider as the person with this `subject`; returns the
+    /// URL that the provider redirects back to, without a request to it.
     ///
     /// # Panics
     /// When the provider does not send them back.

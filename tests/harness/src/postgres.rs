@@ -31,11 +31,11 @@ pub struct TestDatabase {
 const CLUSTER: &str = "ATTACHE_TEST_POSTGRES";
 const NO_CLUSTER: &str = "no PostgreSQL";
 
-/// What a database contains when a test receives it.
+/// The content of a database when a test receives it.
 #[derive(Debug, Clone, Copy)]
 enum Content {
     Nothing,
-    /// The tables of the server and of its log, without rows other than those that migrations insert.
+    /// The tables of the server and of its log, with only the rows that migrations insert.
     Schema,
 }
 
@@ -104,7 +104,6 @@ async fn database_in(variable: &str, absent: &str, content: Content) -> Option<T
 pub struct TestCluster {
     /// `postgres://…`, as the configuration key `database.url` takes it.
     pub url: String,
-    /// Its data.
     folder: PathBuf,
     /// PostgreSQL's own program for that.
     pg_ctl: PathBuf,
@@ -211,7 +210,7 @@ pub fn required() -> bool {
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         let (cluster, name) = (self.cluster.clone(), self.name.clone());
-        // A thread with a runtime of its own: the test's runtime may be ending, or its time may be paused.
+        // A thread with a separate runtime: the test's runtime may be ending, or its time may be paused.
         let dropper = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {

@@ -46,8 +46,8 @@ impl Packages {
     }
 }
 
-/// The interpreter that has these packages; their other programs are beside it. `None`, reported on standard error, if it is
-/// not there.
+/// The interpreter that has these packages; their other programs are in the same folder. `None` if it is absent, which is reported on
+/// standard error.
 ///
 /// # Panics
 /// When it is not there although it is [`required`].

@@ -31,7 +31,7 @@ pub struct Relay {
 /// How connections are treated, which are numbered in the order in which they were accepted.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
-    /// Nothing is passed on, in either direction; a connection is accepted and no more.
+    /// Whether the relay forwards no bytes in either direction; it still accepts connections.
     is_frozen: bool,
     /// Connections below this number are black holes: data on them is lost, and neither side learns when the other closes.
     lost: u64,
@@ -40,7 +40,7 @@ struct State {
 }
 
 impl Relay {
-    /// Starts a relay before the database of a URL, whose host must be an address.
+    /// Starts a relay before the database of a URL; the host of the URL must be an IP address.
     ///
     /// # Panics
     /// When the URL has no address and port, or no port is free.
@@ -54,7 +54,7 @@ impl Relay {
         Self { url: format!("{start}@{address}/{end}"), state, target, accepting }
     }
 
-    /// Leads new connections to the database of another URL, as a name of a primary does after a fail-over. Open ones stay.
+    /// Forwards new connections to the database of another URL, as the host name of a primary does after a failover. Open connections stay.
     ///
     /// # Panics
     /// When the URL has no address and port.
@@ -62,12 +62,12 @@ impl Relay {
         self.target.send_replace(parts(url).1);
     }
 
-    /// Freezes the database: connections are accepted, and nothing is answered.
+    /// Freezes the database: the relay accepts connections, and forwards no bytes.
     pub fn freeze(&self) {
         self.state.send_modify(|state| state.is_frozen = true);
     }
 
-    /// Ends [`Self::freeze`]: everything that was sent meanwhile arrives.
+    /// Ends [`Self::freeze`]: data that was sent since then arrives.
     pub fn thaw(&self) {
         self.state.send_modify(|state| state.is_frozen = false);
     }
@@ -101,7 +101,7 @@ impl Drop for Relay {
     }
 }
 
-/// A URL as its beginning with the user, the address, and the rest.
+/// Splits a URL into its start with the user, the address, and the rest.
 fn parts(url: &str) -> (&str, SocketAddr, &str) {
     let (start, rest) = url.split_once('@').unwrap_or_else(|| panic!("no user in {url}"));
     let (target, end) = rest.split_once('/').unwrap_or((rest, ""));

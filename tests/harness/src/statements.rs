@@ -47,8 +47,8 @@ impl Relay {
         Self { url, executed, listening }
     }
 
-    /// The statements since the last call, in order. Left out are the settings of a new connection, `ROLLBACK` of idle ones, and what
-    /// prepares statements.
+    /// The statements since the last call, in order, without the settings of a new connection, `ROLLBACK` of idle connections, and the
+    /// preparation of statements.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.executed.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -82,7 +82,7 @@ async fn pass(mut client: OwnedReadHalf, mut server: OwnedWriteHalf, seen: &Mute
     }
 }
 
-/// A length and as many bytes, including those of the length.
+/// Reads a length and the rest of the message; the length includes its own four bytes.
 async fn body(client: &mut OwnedReadHalf) -> io::Result<Vec<u8>> {
     let length = client.read_u32().await?;
     let mut message = vec![0; usize::try_from(length).map_err(io::Error::other)?.max(4)];

@@ -1,14 +1,14 @@
-//! A fake external statistics service that remembers, judges, and misbehaves on request.
+//! A fake external statistics service that records requests, checks them, and fails on request.
 //!
-//! It speaks the upstream contract over a real socket, on raw TCP because most faults that it must produce are
-//! below HTTP. A request passes three modules:
+//! It implements the upstream contract over a real socket, on raw TCP because most faults that it must produce are below HTTP. A request
+//! passes three modules:
 //!
-//! 1. `wire` reads the request, strictly: anything that an honest client would not send is a *surprise*.
-//! 2. `judge` records it, checks it against the contract, and decides the honest response. It is the oracle: the events in it
-//!    are those that the product may claim to have forwarded.
+//! 1. `wire` reads the request strictly: input that an honest client would not send is a *surprise*.
+//! 2. `judge` records it, checks it against the contract, and decides the honest response. It is the oracle: the product may only claim
+//!    to have forwarded the events in it.
 //! 3. `script` sends a response, in the manner that the test has scripted.
 //!
-//! Surprises, and scripts that were not used, fail the test when the fake is dropped.
+//! Surprises and unused scripts fail the test when the fake is dropped.
 
 mod judge;
 mod script;
@@ -30,7 +30,7 @@ pub use wire::Request;
 
 /// The bearer token that the fake expects: the product's `upstream.token`.
 pub const TOKEN: &str = "upstream-token-of-the-tests";
-/// How long a test waits for something that must happen.
+/// Timeout of a test that waits for an expected request or state.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// The fake. Lives until it is dropped.
@@ -45,7 +45,7 @@ pub struct Upstream {
 #[derive(Debug)]
 struct State {
     judge: Mutex<Judge>,
-    /// How many requests have been read completely.
+    /// Number of completely read requests.
     seen: watch::Sender<usize>,
 }
 
@@ -83,7 +83,7 @@ impl Upstream {
         self.judge().always = response;
     }
 
-    /// Every request that could be read so far, in the order of arrival.
+    /// All completely read requests, in the order of arrival.
     pub fn requests(&self) -> Vec<Request> {
         self.judge().requests.clone()
     }
@@ -113,7 +113,7 @@ impl Upstream {
         }
     }
 
-    /// The service is there again, on the same port.
+    /// Restarts the service on the same port.
     ///
     /// # Panics
     /// When another process has bound the port.
@@ -122,7 +122,7 @@ impl Upstream {
         self.go_down().await;
         let bound = async {
             loop {
-                // The aborted accept loop lets go of the port when the runtime gets to it.
+                // The aborted accept loop releases the port when the runtime drops it.
                 match TcpListener::bind(self.address).await {
                     Ok(listener) => break listener,
                     Err(_) => tokio::task::yield_now().await,
@@ -133,7 +133,7 @@ impl Upstream {
         *lock(&self.accepting) = Some(tokio::spawn(accept(listener, Arc::clone(&self.state))));
     }
 
-    /// What an honest client would not have sent, and forgets it: for the tests that provoke it.
+    /// Removes and returns the surprises, for tests that provoke them.
     pub fn take_surprises(&self) -> Vec<String> {
         std::mem::take(&mut self.judge().surprises)
     }

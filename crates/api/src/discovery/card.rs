@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::document::Document;
 
-/// `GET /.well-known/agent-card.json` (A2A 1.0, section *Agent discovery*): a card of that version alone, since the method names of older
-/// ones are not answered.
+/// `GET /.well-known/agent-card.json` (A2A 1.0, section *Agent discovery*): a card of that version only, since the server does not
+/// support the method names of older versions.
 pub async fn agent_card(State(urls): State<Arc<Urls>>, headers: HeaderMap) -> Response {
     let base = &urls.base;
     let card = json!({

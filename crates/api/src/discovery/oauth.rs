@@ -1,5 +1,5 @@
-//! How a client that was answered 401 finds out what to do: which authorization server a resource trusts (RFC 9728), and what that server
-//! offers (RFC 8414, with a block for agents).
+//! Metadata for clients that got 401: the authorization server that a resource trusts (RFC 9728), and the capabilities of that server
+//! (RFC 8414, with a block for agents).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::error::{ApiResult, Code};
 use crate::named::Named;
 use crate::route::{KNOWLEDGE_PREFIX, Route};
 
-/// Everything that asks for a credential, and which ones it takes.
+/// The resources that require a credential, and the credentials that each accepts.
 #[derive(Debug)]
 pub struct Resources {
     accepts: BTreeMap<&'static str, Accepts>,
@@ -76,7 +76,7 @@ pub async fn knowledge_resource(State(urls): State<Arc<Urls>>, headers: HeaderMa
     Document::json(&metadata(&urls.rag, Accepts::API_KEY, &urls)).answer(&headers)
 }
 
-/// `GET /.well-known/oauth-protected-resource/{*path}`: one resource, or the surface that begins with this path.
+/// `GET /.well-known/oauth-protected-resource/{*path}`: one resource, or the surface with this path prefix.
 pub async fn protected_resource_at(
     State(resources): State<Arc<Resources>>,
     State(urls): State<Arc<Urls>>,
@@ -113,7 +113,8 @@ fn resource_at(
     Ok(Document::json(&metadata(&format!("{surface}{path}"), accepts, urls)).answer(headers))
 }
 
-/// RFC 9728, section 2. Keys and the secrets of computers are no tokens of an authorization server, so where only they count none is named.
+/// RFC 9728, section 2. API keys and machine secrets are no tokens of an authorization server, so a resource that only accepts these names
+/// no authorization server.
 fn metadata(resource: &str, accepts: Accepts, urls: &Urls) -> Value {
     let base = &urls.base;
     if accepts.includes(Accepts::API_KEY) {
@@ -144,7 +145,7 @@ fn metadata(resource: &str, accepts: Accepts, urls: &Urls) -> Value {
 
 /// `GET /.well-known/oauth-authorization-server`
 ///
-/// There is no authorization endpoint: people confirm on pages of ours. The device flow is not named either, because it attaches
+/// There is no authorization endpoint: people confirm on pages of this server. The device flow is not listed, because it attaches
 /// computers and issues no token.
 pub async fn authorization_server(State(urls): State<Arc<Urls>>, headers: HeaderMap) -> Response {
     let base = &urls.base;

@@ -1,7 +1,7 @@
 //! A2A: every message is answered with the guide (`docs/protocol/guides.md`).
 //!
-//! 1. `SendMessage` is answered with a message; its parameters do not matter.
-//! 2. Every other request, including malformed ones, is answered 200 with error −32601.
+//! 1. The response to `SendMessage` is a message; its parameters are ignored.
+//! 2. The response to every other request, including malformed ones, is 200 with error −32601.
 
 use std::borrow::Cow;
 use std::sync::Arc;

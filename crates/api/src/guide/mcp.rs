@@ -76,7 +76,6 @@ fn respond(method: &str, params: Option<&RawValue>, version: Option<&str>, guide
     }
 }
 
-/// The supported methods.
 #[derive(Debug, Clone, Copy)]
 enum Method {
     Initialize,

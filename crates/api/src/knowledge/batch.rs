@@ -41,15 +41,15 @@ pub async fn add(
     let BatchRequest { urls, contents, spaces } = parse(&body.bytes)?;
     let named = spaces.unwrap_or_default();
     let items = items(urls.unwrap_or_default(), contents.unwrap_or_default());
-    // The place is for bodies that are read and parsed.
+    // A place is only for bodies that are being read and parsed.
     drop(body);
     let place = streams.place(&access.account)?;
     let reader = batches.add(&access, items, &named, repeat).await?;
     Ok(stream_of(reader, place, access, &streams))
 }
 
-/// `GET /v1/batch-add/{id}`: the stream again, from the beginning or after the message of `Last-Event-ID`. After the last message of an ended
-/// batch it is 204, with which an `EventSource` stops.
+/// `GET /v1/batch-add/{id}`: the stream again, from the start or after the message of `Last-Event-ID`. After the last message of an ended
+/// batch the response is 204, which stops an `EventSource`.
 pub async fn join(
     State(batches): State<Batches>,
     State(streams): State<EventStreams>,
@@ -93,7 +93,7 @@ fn stream_of(reader: BatchStreamReader, place: Permit, access: KnowledgeAccess, 
     streams.respond(place, access.credential, reader.batch(), messages(reader), last)
 }
 
-/// Messages that are available are sent together, in pieces of about this many bytes.
+/// Approximate size in bytes of a piece of available messages that are sent together.
 const PIECE_BYTES: usize = 16 * 1024;
 
 fn messages(feed: BatchStreamReader) -> impl Stream<Item = Bytes> {
@@ -102,7 +102,7 @@ fn messages(feed: BatchStreamReader) -> impl Stream<Item = Bytes> {
             Ok(Some(message)) => message,
             Ok(None) => return None,
             Err(trouble) => {
-                // Without the last message the client knows that it has to join again.
+                // Without the last message the client joins again.
                 tracing::warn!(batch.id = %feed.batch(), error = domain::reasons(&trouble), "a stream was cut off");
                 return None;
             }

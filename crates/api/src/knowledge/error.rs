@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::error::{ApiError, Code};
 
-/// An error of the knowledge API. What could not be done right now is 503 here: 424 belongs to the other surface.
+/// An error of the knowledge API. A temporary failure is 503 here, and 424 on the account and agent API.
 #[derive(Debug)]
 pub struct KnowledgeError(ApiError);
 
@@ -17,14 +17,14 @@ impl<E: Into<ApiError>> From<E> for KnowledgeError {
 }
 
 impl KnowledgeError {
-    /// The reason in words: the first issue of the request, or what to do about the code.
+    /// The reason in words: the first issue of the request, or the remedy for the code.
     pub fn reason(&self) -> String {
         self.0.first_issue().unwrap_or_else(|| details(self.0.code()).to_owned())
     }
 }
 
 impl KnowledgeError {
-    /// Counts an error that becomes no response of its own, such as that of a tool.
+    /// Counts an error that does not become a separate response, such as an error of a tool.
     pub fn count(&self) {
         self.0.count();
     }
@@ -42,10 +42,10 @@ impl IntoResponse for KnowledgeError {
     }
 }
 
-/// What handlers of the knowledge API give.
+/// The result of a handler of the knowledge API.
 pub type KnowledgeResult<T = Response> = Result<T, KnowledgeError>;
 
-/// A code in a sentence that says what to do.
+/// A sentence with the remedy for a code.
 fn details(code: Code) -> &'static str {
     match code {
         Code::Unauthorized => {

@@ -1,4 +1,4 @@
-//! The header `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header): a repeated request has the effect of one.
+//! The header `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header): a repeated request has the effect of a single one.
 
 use actors::ingest::Repeatable;
 use axum::http::{HeaderMap, HeaderName};

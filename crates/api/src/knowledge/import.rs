@@ -23,8 +23,8 @@ use super::{KnowledgeKey, ToWrite};
 use crate::error::Code;
 use crate::media_type;
 
-/// `POST /v1/import`: one line of outcome for each line, then `complete`. The import is committed before the first byte, and needs no client
-/// from then on.
+/// `POST /v1/import`: one line of outcome for each line, then `complete`. The import is committed before the first byte of the response,
+/// and continues without the client.
 pub async fn import(
     State(memories): State<Memories>,
     State(batches): State<Batches>,
@@ -50,7 +50,7 @@ pub async fn import(
     let reader = batches.import(&access, lines, repeat).await?;
     let batch = reader.batch().to_string();
     let guarded = streams.checks().while_valid(access.credential, outcomes(reader), Err(ImportError::Revoked));
-    // There is no last line at shutdown: the import continues, and the same request joins it.
+    // At shutdown the response has no last line: the import continues, and the same request joins it.
     let guarded = guarded.take_until(streams.closing()).map(move |line| {
         let _held_until_the_response_ends = &place;
         line
@@ -70,7 +70,7 @@ fn outcomes(reader: BatchStreamReader) -> impl Stream<Item = Result<Bytes, Impor
                 Ok(None) => return None,
                 Err(error) => {
                     tracing::warn!(batch.id = %reader.batch(), error = domain::reasons(&error), "a response of an import was cut off");
-                    // The connection breaks, so that the client does not take the part for the whole.
+                    // The connection is aborted, so that the client does not treat the partial response as complete.
                     return Some((Err(ImportError::Store), None));
                 }
             }
@@ -104,12 +104,12 @@ fn line_of(journal: &Journal, message: &Message<'_>) -> Option<Bytes> {
     Some((json!(message).to_string() + "\n").into())
 }
 
-/// Numbers of lines by their outcome.
+/// Number of lines per outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ImportCounts {
     /// Memories that were created.
     pub created: u64,
-    /// Memories that the account had before.
+    /// Memories that the account already had.
     pub existing: u64,
     /// Lines that were not imported.
     pub failed: u64,
@@ -130,7 +130,7 @@ impl ImportCounts {
     }
 }
 
-/// An import whose response ends early.
+/// The reason why the response of an import ends early.
 #[derive(Debug, thiserror::Error)]
 enum ImportError {
     #[error("the store did not answer")]

@@ -1,7 +1,8 @@
 //! Bodies of batches, which may be larger than others and take longer (`docs/decisions/0034-fair-shares.md`).
 //!
-//! A body that is large, or whose `Content-Length` is, needs a place while it is read and parsed. The number of places bounds their memory.
-//! Accounts get places in turn and wait for them. A turn ends when the body is parsed, or by time if others wait: a slow sender then sends again.
+//! A body with a large size or `Content-Length` needs a place while it is read and parsed. The number of places limits the memory.
+//! Accounts wait for places and get them in turn. A turn ends when the body is parsed, or after a time if others wait: a slow sender then
+//! sends the body again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use tokio::sync::SetOnce;
 use crate::body::{BodyPieces, BodyReader, Limit};
 use crate::error::ApiError;
 
-/// Time after which another attempt is reasonable.
+/// `Retry-After` when no place is free.
 const SOON: Duration = Duration::from_secs(1);
 
 /// A body, and the place that it takes while it is in memory.
@@ -34,7 +35,7 @@ pub struct LargeBody {
 #[derive(Debug)]
 pub struct LargeBodies {
     places: FairPlaces,
-    /// Maximum time for a place.
+    /// Maximum time that a request waits for a place.
     wait: Duration,
     limit: Limit,
     bodies: Arc<BodyReader>,
@@ -77,7 +78,7 @@ impl LargeBodies {
         let mut next = Bytes::new();
         loop {
             if announced.max(bytes.len() + next.len()) > BODY_BYTES_HARD_MAX && place.get().is_none() {
-                // Fails only if there is one.
+                // Fails only if a place is already set.
                 let _ = place.set(pieces.meanwhile(self.place(account)).await??);
             }
             if bytes.is_empty() {

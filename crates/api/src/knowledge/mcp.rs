@@ -27,7 +27,7 @@ use crate::guide::mcp::version;
 use crate::origin::{self, OriginPolicy};
 use crate::rpc::{self, Members, RpcError, RpcMessage};
 
-/// The supported protocol versions, newest first. They do not differ in what this server uses of them.
+/// The supported protocol versions, newest first. They do not differ in the parts that this server uses.
 const PROTOCOL_VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 
 /// The description of this server, which a model reads when it connects.

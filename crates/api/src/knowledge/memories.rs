@@ -1,4 +1,4 @@
-//! Memories: lists, single ones, and the export of all of them.
+//! Memories: lists, single memories, and the export.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use crate::body;
 use crate::error::{ApiError, Code};
 use crate::named::Named;
 
-/// Memories that the export reads at a time.
+/// Number of memories that the export reads at a time.
 const PAGE: usize = 20;
 
-/// Characters of a memory's content in a response: all of them.
+/// Maximum number of characters of a memory's content in a response: no limit.
 const CONTENT_WHOLE: u32 = i32::MAX.unsigned_abs();
 
 /// `GET /v1/memories?space&type&tag&day&cursor&limit`, not yet parsed.
@@ -126,7 +126,7 @@ pub async fn delete(
     Ok(body::answer(&Done::OK)?)
 }
 
-/// `GET /v1/export`: everything that a search without spaces covers, one JSON object a line, oldest first.
+/// `GET /v1/export`: all memories that a search without spaces covers, one JSON object per line, oldest first.
 pub async fn export(
     State(memories): State<Memories>,
     State(store): State<Store>,
@@ -164,7 +164,7 @@ impl Pages {
             Err(error) => {
                 self.done = true;
                 tracing::error!(error = domain::reasons(&error), "an export was cut off");
-                // The connection breaks, so that the client does not take the part for the whole.
+                // The connection is aborted, so that the client does not treat the partial response as complete.
                 return Some((Err(ExportError::Store), self));
             }
         };

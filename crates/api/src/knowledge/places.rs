@@ -1,4 +1,4 @@
-//! Places that accounts share: a bound for all accounts together and one for each of them, so that no account keeps the others out.
+//! Places that accounts share: a limit for all accounts together and one per account, so that no account takes all places.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Places {
         Self { free, accounts: Counts::new(per_account_max) }
     }
 
-    /// A place for this account. The account's own bound is checked first: an account that has reached it learns nothing about the others.
+    /// Takes a place for this account. The account's limit is checked first: an account at its limit learns nothing about other accounts.
     pub fn take(&self, account: &UserAccountId) -> Result<Permit, Full> {
         let counted = self.accounts.take(account.clone()).ok_or(Full::Account)?;
         let permit = Arc::clone(&self.free).try_acquire_owned().map_err(|_| Full::All)?;

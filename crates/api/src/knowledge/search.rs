@@ -29,12 +29,12 @@ pub async fn search(
         floor: floor.unwrap_or(false),
         spaces: spaces.unwrap_or_default(),
     };
-    let found = search.find(&access, params).await?;
-    let results = found.into_iter().map(|found| described(found, &urls)).collect();
+    let hits = search.find(&access, params).await?;
+    let results = hits.into_iter().map(|hit| described(hit, &urls)).collect();
     Ok(body::answer(&SearchResults { results })?)
 }
 
-/// The URL of a memory: that of its page on the web, otherwise that of the memory itself.
+/// The URL of a memory: the URL of its page on the web, otherwise of the memory in this API.
 pub fn url_of(id: MemoryId, url: Option<&str>, urls: &Urls) -> String {
     url.map_or_else(|| format!("{}/v1/memories/{id}", urls.rag), str::to_owned)
 }

@@ -25,15 +25,15 @@ pub fn event(id: &impl Display, data: &str) -> String {
     format!("id: {id}\ndata: {data}\n\n")
 }
 
-/// An event without an id: after it a client joins again behind the event before.
+/// An event without an id: a client that joins again continues after the previous event.
 pub fn event_of_this_stream(data: &str) -> String {
     format!("data: {data}\n\n")
 }
 
-/// Time after which another attempt is reasonable.
+/// `Retry-After` when no stream is available.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Opens event streams, within the limits of all accounts and of each. Clones share the limits.
+/// Opens event streams, within the limits for all accounts together and per account. Clones share the limits.
 #[derive(Debug, Clone)]
 pub struct EventStreams {
     places: Places,
@@ -45,7 +45,7 @@ pub struct EventStreams {
 }
 
 impl EventStreams {
-    /// `places` limits concurrent streams, `checks` ends those whose credential was revoked; all end when the server stops.
+    /// `places` limits concurrent streams, `checks` ends streams with a revoked credential; all end when the server stops.
     pub fn new(places: Places, checks: CredentialChecks, phases: Phases, heartbeat: Duration) -> Self {
         Self { places, checks, phases, heartbeat }
     }
@@ -55,13 +55,13 @@ impl EventStreams {
         self.checks.clone()
     }
 
-    /// Returns when the server stops, and with it every response that lasts.
+    /// Returns when the server stops, which ends all streams.
     pub fn closing(&self) -> impl Future<Output = ()> + Send + 'static {
         let phases = self.phases.clone();
         async move { phases.stopping().await }
     }
 
-    /// A place among the concurrent streams. The handler takes it before it starts the work that the stream reports.
+    /// Takes a place among the concurrent streams. The handler calls this before it starts the work that the stream reports.
     pub fn place(&self, account: &UserAccountId) -> Result<Permit, ApiError> {
         self.places.take(account).map_err(|full| match full {
             Full::Account => ApiError::rate_limited(SOON),
@@ -69,8 +69,8 @@ impl EventStreams {
         })
     }
 
-    /// A response that lasts as long as there are events and the credential is valid; if the credential ends first, `last` is the
-    /// last event. A heartbeat comment is sent after a time without events.
+    /// A response that ends with the events or with the credential; if the credential ends first, `last` is the last event. A heartbeat
+    /// comment is sent after a time without events.
     pub fn respond(
         &self,
         place: Permit,
@@ -79,7 +79,7 @@ impl EventStreams {
         events: impl Stream<Item = Bytes> + Send + 'static,
         last: String,
     ) -> Response {
-        // A client whose stream ends at shutdown reconnects to the next server process.
+        // A client reconnects to the next server process if a shutdown ends its stream.
         let closed = self.closing();
         let beating = beating(events, self.heartbeat);
         let guarded = self.checks().while_valid(credential, beating, Bytes::from(last));
@@ -118,9 +118,9 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(20 * nth)).await;
             (nth < 3).then(|| (Bytes::from(event(&nth, "{}")), nth + 1))
         });
-        let told: Vec<Bytes> = beating(slow, Duration::from_secs(15)).collect().await;
+        let pieces: Vec<Bytes> = beating(slow, Duration::from_secs(15)).collect().await;
         let expected = ["id: 0\ndata: {}\n\n", ":\n\n", "id: 1\ndata: {}\n\n", ":\n\n", ":\n\n"];
-        assert_eq!(told[..5], expected);
-        assert_eq!(told[5], "id: 2\ndata: {}\n\n");
+        assert_eq!(pieces[..5], expected);
+        assert_eq!(pieces[5], "id: 2\ndata: {}\n\n");
     }
 }

@@ -158,7 +158,7 @@ impl Operation {
         self
     }
 
-    /// Adds a response of server-sent events, whose `data` have this schema.
+    /// Adds a response of server-sent events; their `data` have this schema.
     pub(super) fn answers_stream<T: ToSchema>(mut self, status: u16, what: &'static str) -> Self {
         let schema = |schemas: &mut Schemas| {
             let message = schemas.add::<T>();
@@ -214,7 +214,7 @@ impl Operation {
         self
     }
 
-    /// Adds error codes beside those derived from the route (`docs/protocol/errors.md`).
+    /// Adds error codes to the codes derived from the route (`docs/protocol/errors.md`).
     pub(super) fn refuses(mut self, codes: &[Code]) -> Self {
         self.codes.extend(codes);
         self
@@ -263,7 +263,7 @@ impl Operation {
         self.head.get("summary").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The description; empty for an operation whose summary says everything.
+    /// The description; empty if the summary is sufficient.
     pub fn description(&self) -> &str {
         self.head.get("description").and_then(Value::as_str).unwrap_or_default()
     }
@@ -273,7 +273,7 @@ impl Operation {
         (&self.method, self.path) == (&route.method, route.path)
     }
 
-    /// The object of the document.
+    /// The operation object of the document.
     pub(super) fn describe<S>(self, route: &Route<S>, schemas: &mut Schemas) -> Value {
         let mut object = self.head.clone();
         let security = self.optional.map_or_else(|| security(route), |scheme| json!([{}, { scheme: [] }]));
@@ -345,7 +345,7 @@ impl Operation {
         Value::Object(object)
     }
 
-    /// Its codes by their status: those that are written down, and those that follow.
+    /// Its codes by status: the listed codes, and the codes derived from the route.
     fn refusals<S>(&self, route: &Route<S>) -> BTreeMap<u16, Vec<Code>> {
         let (asks, knowledge) = (route.accepts != Accepts::NONE, route.is_knowledge());
         let changes = self.method != Method::GET;

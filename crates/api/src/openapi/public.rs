@@ -11,7 +11,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 
 pub(super) fn operations() -> Vec<Operation> {
     let operations = [protocols(), guides(), metadata()].into_iter().flatten();
-    // All of them support conditional requests.
+    // All of these operations support conditional requests.
     Operation::tagged("Guides", operations.map(Operation::answers_if_changed).collect())
 }
 

@@ -1,4 +1,4 @@
-//! Error responses of the description: for each status an object whose `error` is one of its codes.
+//! Error responses of the description: for each status an object with one of its codes as `error`.
 
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ pub(super) fn name(codes: &[Code], knowledge: bool) -> String {
     format!("{}{}", words.join("-"), if knowledge { "-of-knowledge" } else { "" })
 }
 
-/// The response with these codes, which all have the same status. With `passing` it may as well be the statistics service's.
+/// The response with these codes, which have the same status. With `passing`, it may also be a response of the statistics service.
 pub(super) fn response(codes: &[Code], knowledge: bool, passing: bool) -> Value {
     let words: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
     let mut members = Map::from_iter([("error".to_owned(), json!({ "type": "string", "enum": words }))]);
@@ -33,7 +33,7 @@ pub(super) fn response(codes: &[Code], knowledge: bool, passing: bool) -> Value 
     if knowledge {
         required.push("details");
     }
-    let ours = json!({ "allOf": [
+    let own = json!({ "allOf": [
         { "$ref": "#/components/schemas/ErrorBody" },
         { "type": "object", "properties": members, "required": required },
     ] });
@@ -43,9 +43,9 @@ pub(super) fn response(codes: &[Code], knowledge: bool, passing: bool) -> Value 
     response["content"] = if passing {
         let anything = json!({ "$ref": "#/components/schemas/Anything" });
         response["description"] = format!("{}; or a response of the statistics service", words.join(", ")).into();
-        json!({ "application/json": { "schema": { "anyOf": [ours, anything] }, "examples": examples }, "*/*": {} })
+        json!({ "application/json": { "schema": { "anyOf": [own, anything] }, "examples": examples }, "*/*": {} })
     } else {
-        json!({ "application/json": { "schema": ours, "examples": examples } })
+        json!({ "application/json": { "schema": own, "examples": examples } })
     };
     if response["headers"] == json!({}) {
         response.as_object_mut().map(|response| response.remove("headers"));

@@ -46,9 +46,9 @@ impl PartialSchema for RpcAnswer {
             .property("data", ObjectBuilder::new().schema_type(SchemaType::AnyValue))
             .required("code")
             .required("message");
-        let done = answer().property("result", kinds([Type::Object])).required("result");
+        let success = answer().property("result", kinds([Type::Object])).required("result");
         let failed = answer().property("error", error).required("error");
-        Schema::from(OneOfBuilder::new().item(done).item(failed).build()).into()
+        Schema::from(OneOfBuilder::new().item(success).item(failed).build()).into()
     }
 }
 

@@ -21,11 +21,11 @@ impl Schemas {
         (self.schemas, self.responses)
     }
 
-    /// A reference to the schema of `T`, which is in the document from now on, with all that it refers to.
+    /// Adds the schema of `T` and the schemas that it refers to; returns a reference to it.
     pub fn add<T: ToSchema>(&mut self) -> Value {
-        let mut found = vec![(T::name().into_owned(), T::schema())];
-        T::schemas(&mut found);
-        for (name, schema) in found {
+        let mut named = vec![(T::name().into_owned(), T::schema())];
+        T::schemas(&mut named);
+        for (name, schema) in named {
             self.schemas.entry(name).or_insert_with(|| for_strangers(serde_json::to_value(schema).unwrap_or_default()));
         }
         json!({ "$ref": format!("#/components/schemas/{}", T::name()) })
@@ -39,7 +39,7 @@ impl Schemas {
     }
 }
 
-/// Without the citations of documents, which are relative to the source.
+/// Removes the citations of documents, which are relative to the source.
 fn for_strangers(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(members) => {
@@ -57,7 +57,7 @@ fn for_strangers(mut schema: Value) -> Value {
     schema
 }
 
-/// A JSON value of which nothing is known.
+/// Any JSON value.
 pub(super) enum Anything {}
 
 impl PartialSchema for Anything {
@@ -73,7 +73,7 @@ impl ToSchema for Anything {
     }
 }
 
-/// An object whose members are described elsewhere.
+/// An object with members that are described elsewhere.
 pub(super) enum AnObject {}
 
 impl PartialSchema for AnObject {

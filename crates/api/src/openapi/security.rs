@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::accepts::Accepts;
 use crate::route::Route;
 
-/// The credentials that a route takes, by the specification's names of them (*Authentication*).
+/// The credentials that a route accepts, with their names in the specification (*Authentication*).
 const SCHEMES: [(Accepts, &str); 5] = [
     (Accepts::ACCOUNT, "accountBearer"),
     (Accepts::SESSION, "sessionCookie"),

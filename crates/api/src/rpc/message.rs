@@ -9,7 +9,7 @@ use super::{Members, RpcError};
 /// A message of a client.
 #[derive(Debug)]
 pub enum RpcMessage<'b> {
-    /// It is answered.
+    /// A request, which gets a response.
     Request {
         /// Its id, byte for byte.
         id: &'b RawValue,

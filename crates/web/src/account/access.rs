@@ -28,7 +28,6 @@ use crate::{Moment, PageError, PageErrorTexts, PageForm, PageLayout, PageResult,
 
 /// Maximum number of spaces in the form for a key.
 const SPACES_SHOWN: usize = 50;
-/// The path of this page.
 const PATH: &str = "/account/access";
 
 /// The state of these pages.
@@ -68,10 +67,10 @@ struct AccessPage {
     ended: Vec<KeyRow>,
     /// Spaces that a new key can be limited to.
     spaces: Vec<SpaceChoice>,
-    /// The id that the next key will have: sending the form twice does not make two.
+    /// The id of the next key, so that sending the form twice creates one key.
     next_key: String,
     fault: Option<&'static str>,
-    /// Whether the visitor signed in recently enough to make a key.
+    /// Whether the visitor signed in recently enough to create a key.
     fresh: bool,
     /// URL for signing in again and returning here.
     sign_in: String,
@@ -181,7 +180,7 @@ async fn draw(
     ))
 }
 
-/// The names of spaces. One that the account cannot read any more has none.
+/// The names of spaces. A space that the account can no longer read has no name.
 fn names_of(ids: &[SpaceId], spaces: &[Space]) -> String {
     let name = |id: &SpaceId| spaces.iter().find(|space| space.id == *id).map(|space| space.name.as_str());
     let names: Vec<&str> = ids.iter().map(|id| name(id).unwrap_or("a deleted space")).collect();
@@ -190,17 +189,17 @@ fn names_of(ids: &[SpaceId], spaces: &[Space]) -> String {
 
 /// A short name of a browser, from its user agent.
 fn browser(user_agent: &str) -> String {
-    let known = |names: &[(&str, &'static str)]| {
+    let selected = |names: &[(&str, &'static str)]| {
         names.iter().find(|(mark, _)| user_agent.contains(mark)).map(|(_, name)| *name)
     };
-    let name = known(&[
+    let name = selected(&[
         ("Edg/", "Edge"),
         ("OPR/", "Opera"),
         ("Firefox/", "Firefox"),
         ("Chrome/", "Chrome"),
         ("Safari/", "Safari"),
     ]);
-    let system = known(&[
+    let system = selected(&[
         ("iPhone", "iPhone"),
         ("iPad", "iPad"),
         ("Android", "Android"),
@@ -221,7 +220,7 @@ type KeyForm = BTreeMap<String, String>;
 /// Prefix of the field of a space.
 const SPACE_FIELD: &str = "space.";
 
-/// When a new key ends.
+/// The expiry of a new key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeyEnd {
     After(TimeDelta),
@@ -229,7 +228,7 @@ enum KeyEnd {
 }
 
 impl KeyEnd {
-    /// A choice of the form; `None` when it is none of them.
+    /// Parses a choice of the form; `None` for any other value.
     fn chosen(days: &str) -> Option<Self> {
         match days {
             "30" => Some(Self::After(TimeDelta::days(30))),
@@ -240,7 +239,7 @@ impl KeyEnd {
     }
 }
 
-/// `POST /account/keys`: shows the key, this once. It asks for a recent sign-in.
+/// `POST /account/keys`: shows the key once. It requires a recent sign-in.
 pub async fn make_key(
     State(pages): State<AccessPages>,
     owner: AccountOwner,
@@ -324,7 +323,7 @@ pub async fn end_other_sessions(
     Ok(back(&site, "All other browsers are signed out."))
 }
 
-/// Back to this page, with a message about the change.
+/// Redirects to this page, with a message about the change.
 pub(super) fn back(site: &Site, said: &str) -> Response {
     site.to(PATH, said)
 }

@@ -1,4 +1,4 @@
-//! Recorded events with filters, a picture of the last days and the state of their proofs, and held events with what to do about them.
+//! Recorded events with filters, a chart of the last days and the state of their proofs, and held events with the next step.
 //!
 //! | module | content |
 //! |---|---|
@@ -51,12 +51,12 @@ struct ActivityPage {
     is_first: bool,
     is_embedded: bool,
     strip: Option<Strip>,
-    /// `None` if the statistics service does not respond, or if the page cannot read the response.
+    /// `None` if the statistics service does not respond, or its response cannot be parsed.
     days: Option<Vec<DayGroup>>,
-    /// Id of the newest event of the page, for the question for newer ones.
+    /// Id of the newest event of the page, for the request for newer ones.
     newest: String,
     next: Option<String>,
-    /// The search for a filter without an index stopped at this event.
+    /// The event at which the search for a filter without an index stopped.
     stopped: Option<Stopped>,
     export_max: u32,
     held: Vec<HeldRow>,

@@ -1,8 +1,9 @@
-//! How much every computer may record, lane by lane: the levels for all computers, and the exceptions of single ones. The levels are those
-//! of the person; where a computer set a level of itself, it is named beside them.
+//! The person's consent levels by lane: the levels for all computers, and the exceptions of single computers. If a computer set a level
+//! itself, the page shows it next to the person's level.
 //!
 //! The page is one form. It contains the levels that it was built from, so only the fields that a person changed are written, and a level
-//! that was changed elsewhere meanwhile is reported instead of overwritten. The last save can be undone: a sealed cookie has its inverse.
+//! that another request changed in the meantime is reported instead of overwritten. A sealed cookie contains the inverse of the last save,
+//! for undo.
 
 mod matrix;
 mod undo;
@@ -29,11 +30,10 @@ use super::pause::PauseView;
 use super::undo::gone;
 use crate::{PageError, PageErrorTexts, PageForm, PageLayout, PageResult, Site, flash, page};
 
-/// Path of the page.
 const PATH: &str = "/account/consent";
-/// Computers whose levels are fields of the page. Others have a page of their own, so that the page stays small.
+/// Maximum number of computers with fields on this page. Further computers have separate pages, so that the page stays small.
 const INLINE_MAX: usize = 12;
-/// How often a save is repeated when records change under it.
+/// Attempts of a save if consent records change during it.
 const ATTEMPTS: usize = 3;
 
 #[derive(Template)]
@@ -41,7 +41,7 @@ const ATTEMPTS: usize = 3;
 struct ConsentPage {
     frame: PageLayout,
     tab: &'static str,
-    /// Name of the computer that the page is about; `None` for all.
+    /// Name of the page's computer; `None` on the page of all computers.
     only: Option<String>,
     /// The levels that the form was built from.
     base: String,
@@ -49,16 +49,16 @@ struct ConsentPage {
     back: String,
     /// Levels for all computers of the account.
     general: Option<Row>,
-    /// Computers with fields, those with exceptions first.
+    /// Computers with fields; computers with exceptions come first.
     rows: Vec<Row>,
-    /// Computers with pages of their own.
+    /// Computers with separate pages.
     others: Vec<Other>,
     /// Levels that changed elsewhere since the form was built.
     conflicts: Vec<String>,
     undo: Option<UndoForm>,
     default_level: &'static str,
     has_computers: bool,
-    /// Whether no level for all computers and lanes is chosen.
+    /// Whether the person has not chosen a level for all computers and lanes.
     is_unchosen: bool,
     pause: PauseView,
 }
@@ -83,7 +83,6 @@ struct Other {
 }
 
 struct Field {
-    /// Name of the field.
     name: String,
     lane: &'static str,
     label: String,
@@ -91,7 +90,7 @@ struct Field {
     /// State in the base, for the script that counts changes.
     was: &'static str,
     is_own: bool,
-    /// The level that the computer set for itself; where the person's is higher, this one is in force.
+    /// The level that the computer set for itself, which is effective if the person's level is higher.
     by_computer: Option<&'static str>,
 }
 
@@ -162,8 +161,8 @@ pub async fn save(
             return Ok(view.draw(StatusCode::CONFLICT, &matrix, &submitted, conflicts, None));
         }
         let edits = matrix.edits(&changes);
-        let done = consent.edit(edits, Author::Person).await.map_err(PageError::of(&site))?;
-        let Edited::Written(written) = done else { continue };
+        let outcome = consent.edit(edits, Author::Person).await.map_err(PageError::of(&site))?;
+        let Edited::Written(written) = outcome else { continue };
         let mut response = back(&site, form.get("computer").filter(|uuid| matrix.computer(uuid).is_some()));
         match SaveUndo::of(&changes).seal(&owner.account) {
             Some(undo) if written.records > 0 => cookies.set(Cookie::Undo, &mut response, &undo),
@@ -206,7 +205,7 @@ fn back(site: &Site, computer: Option<&String>) -> Response {
     Redirect::to(&format!("{root}{path}")).into_response()
 }
 
-/// What changed elsewhere, in words.
+/// A conflicting change in words.
 fn conflict(matrix: &ConsentMatrix, change: &CellChange) -> String {
     let name = matrix.name_of(&change.scope);
     let lane = change.lane.map_or("all lanes", Lane::as_str);
@@ -221,7 +220,7 @@ fn state_words(state: CellState) -> &'static str {
     }
 }
 
-/// Draws the page of all computers or of one.
+/// Renders the page of all computers or of one.
 struct View<'v> {
     site: &'v Site,
     owner: &'v AccountOwner,
@@ -299,7 +298,7 @@ impl View<'_> {
 fn field(matrix: &ConsentMatrix, name: &str, cell: &Cell, submitted: &Submitted) -> Field {
     let was = matrix.state(cell);
     let field = cell.to_string();
-    let shown = submitted.get(&field).copied().unwrap_or(was);
+    let displayed_state = submitted.get(&field).copied().unwrap_or(was);
     let follows = match (&cell.scope, cell.lane) {
         (RowScope::Everywhere, None) => "Not chosen".to_owned(),
         _ => match matrix.inherited(cell) {
@@ -307,12 +306,16 @@ fn field(matrix: &ConsentMatrix, name: &str, cell: &Cell, submitted: &Submitted)
             None => "Follows: not chosen".to_owned(),
         },
     };
-    let mut choices = vec![Choice { value: "", words: follows, chosen: shown == CellState::Follows }];
+    let mut choices = vec![Choice { value: "", words: follows, chosen: displayed_state == CellState::Follows }];
     if was == CellState::Mixed {
-        choices.push(Choice { value: "mixed", words: "Differs".to_owned(), chosen: shown == CellState::Mixed });
+        choices.push(Choice {
+            value: "mixed",
+            words: "Differs".to_owned(),
+            chosen: displayed_state == CellState::Mixed,
+        });
     }
     for level in [ConsentLevel::Off, ConsentLevel::MetadataOnly, ConsentLevel::Full] {
-        let chosen = shown == CellState::Level(level);
+        let chosen = displayed_state == CellState::Level(level);
         choices.push(Choice { value: level.as_str(), words: words(level).to_owned(), chosen });
     }
     Field {
@@ -326,7 +329,7 @@ fn field(matrix: &ConsentMatrix, name: &str, cell: &Cell, submitted: &Submitted)
     }
 }
 
-/// The person's level for a computer and all lanes; `None` if they chose none, so that none is enforced.
+/// The person's level for a computer and all lanes; `None` if the person chose none, so that no level is enforced.
 pub(crate) async fn chosen_level(
     site: &Site,
     account: &UserAccountId,

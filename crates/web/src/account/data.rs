@@ -1,4 +1,4 @@
-//! The data of an account: the download of all of it, and the end of the account.
+//! The data of an account: the complete download, and closing the account.
 
 use std::sync::Arc;
 
@@ -21,7 +21,6 @@ use super::AccountOwner;
 use crate::visitor::{sign_in_again, sign_in_path};
 use crate::{PageError, PageForm, PageLayout, PageResult, Site, page};
 
-/// Path of the page.
 const PATH: &str = "/account/data";
 
 /// The state of these pages.
@@ -90,7 +89,7 @@ fn draw(
     )
 }
 
-/// `GET /account/data/export`: everything that the account has, one JSON object a line. It asks for a recent sign-in.
+/// `GET /account/data/export`: all data of the account, one JSON object per line. It requires a recent sign-in.
 pub async fn export(State(pages): State<DataPages>, owner: AccountOwner) -> PageResult {
     if pages.recent.check(owner.visitor.decides()).is_err() {
         return Ok(sign_in_again(&pages.site, PATH));
@@ -114,7 +113,7 @@ pub struct CloseForm {
     email: String,
 }
 
-/// `POST /account/close`: closes the account and signs out. It asks for a recent sign-in.
+/// `POST /account/close`: closes the account and signs out. It requires a recent sign-in.
 pub async fn close(
     State(pages): State<DataPages>,
     owner: AccountOwner,
@@ -133,7 +132,7 @@ pub async fn close(
     Ok(response)
 }
 
-/// `GET /account/closed`: what happens after an account was closed; the same for everybody.
+/// `GET /account/closed`: the steps after an account was closed; the same for all visitors.
 pub async fn closed(State(site): State<Site>) -> PageResult {
     Ok(page(StatusCode::OK, &ClosedPage { frame: PageLayout::new(&site, None) }))
 }

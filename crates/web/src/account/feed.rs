@@ -18,7 +18,6 @@ use crate::feed::feed_url;
 use crate::visitor::{sign_in_again, sign_in_path};
 use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
-/// The path of these pages.
 const PATH: &str = "/account/feed";
 
 /// The state of these pages.
@@ -111,7 +110,7 @@ impl FeedPages {
         page(StatusCode::OK, &LinkPage { frame, tab: "access", link, is_replaced })
     }
 
-    /// The form again with its fault, if the person can mend it.
+    /// The form again with its fault, if the person can correct it.
     async fn refuse(&self, owner: &AccountOwner, form: &FeedForm, refusal: FeedRefusal) -> PageResult {
         match refusal {
             FeedRefusal::NoKinds => self.draw(owner, Some((form, "Choose at least one kind of notification."))).await,
@@ -125,7 +124,7 @@ pub async fn show(State(pages): State<FeedPages>, owner: AccountOwner) -> PageRe
     pages.draw(&owner, None).await
 }
 
-/// `POST /account/feed`: creates the feed and shows its link, this once. It asks for a recent sign-in.
+/// `POST /account/feed`: creates the feed and shows its link once. It requires a recent sign-in.
 pub async fn create(
     State(pages): State<FeedPages>,
     owner: AccountOwner,
@@ -142,7 +141,7 @@ pub async fn create(
     }
 }
 
-/// `POST /account/feed/kinds`: replaces the kinds. It asks for a recent sign-in.
+/// `POST /account/feed/kinds`: replaces the kinds. It requires a recent sign-in.
 pub async fn save(
     State(pages): State<FeedPages>,
     owner: AccountOwner,
@@ -156,7 +155,7 @@ pub async fn save(
     }
 }
 
-/// `POST /account/feed/link`: replaces the link and shows the new one, this once. It asks for a recent sign-in.
+/// `POST /account/feed/link`: replaces the link and shows the new one once. It requires a recent sign-in.
 pub async fn relink(
     State(pages): State<FeedPages>,
     owner: AccountOwner,
@@ -168,7 +167,7 @@ pub async fn relink(
     Ok(pages.link_page(&owner, &token, true))
 }
 
-/// `GET /account/feed/delete`: asks before the feed is deleted.
+/// `GET /account/feed/delete`: asks for confirmation before the feed is deleted.
 pub async fn question(State(pages): State<FeedPages>, owner: AccountOwner) -> PageResult {
     let feed = pages.feeds.find(&owner.account).await.map_err(|refusal| pages.refused(&owner, refusal))?;
     feed.ok_or_else(|| gone(&pages.site, &owner.visitor))?;

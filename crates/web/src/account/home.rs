@@ -22,7 +22,7 @@ use crate::{Moment, PageError, PageLayout, PageResult, Site, page};
 use api::HttpState;
 use api::account::{AGENTS_MAX, COMPUTERS_MAX};
 
-/// Days of the small pictures.
+/// Number of days in the small charts.
 pub(super) const STRIP_DAYS: i64 = 30;
 /// Maximum number of ended computers in the list.
 const ENDED_MAX: usize = 50;
@@ -258,7 +258,7 @@ fn usage_of(bars: &UsageBars, numbers: &UsageNumbers, history: &[UsageDay], now:
     }
 }
 
-/// The used share of a limit, from 0 to 100, rounded up: one of ten thousand is visible. Without a limit nothing is used of it.
+/// The used share of a limit in percent, rounded up: one of ten thousand is visible. Without a limit it is 0.
 fn percent(used: u64, limit: u64) -> u64 {
     if limit == 0 { 0 } else { used.saturating_mul(100).div_ceil(limit).min(100) }
 }
@@ -273,14 +273,14 @@ fn megabytes(bytes: u64) -> String {
 /// A number with commas between its thousands.
 fn thousands(number: u64) -> String {
     let digits = number.to_string();
-    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
         if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            shown.push(',');
+            text.push(',');
         }
-        shown.push(digit);
+        text.push(digit);
     }
-    shown
+    text
 }
 
 #[cfg(test)]
@@ -289,14 +289,14 @@ mod tests {
 
     #[test]
     fn numbers_are_written_with_commas() {
-        let shown = [0, 37, 999, 1000, 10_000, 1_234_567].map(thousands);
-        assert_eq!(shown, ["0", "37", "999", "1,000", "10,000", "1,234,567"]);
+        let texts = [0, 37, 999, 1000, 10_000, 1_234_567].map(thousands);
+        assert_eq!(texts, ["0", "37", "999", "1,000", "10,000", "1,234,567"]);
     }
 
     #[test]
     fn bytes_are_written_in_megabytes() {
-        let shown = [0, 1, 1 << 20, 1_600_000, 256 << 20, 300_000_000, 5 << 30].map(megabytes);
-        assert_eq!(shown, ["0 MB", "0.1 MB", "1 MB", "1.6 MB", "256 MB", "287 MB", "5,120 MB"]);
+        let texts = [0, 1, 1 << 20, 1_600_000, 256 << 20, 300_000_000, 5 << 30].map(megabytes);
+        assert_eq!(texts, ["0 MB", "0.1 MB", "1 MB", "1.6 MB", "256 MB", "287 MB", "5,120 MB"]);
     }
 
     #[test]

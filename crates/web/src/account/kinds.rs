@@ -14,13 +14,13 @@ pub struct KindTick {
     pub is_on: bool,
 }
 
-/// All kinds, those chosen that `is_on` names.
+/// All kinds; `is_on` selects the ticked ones.
 pub fn ticks(is_on: impl Fn(NotificationKind) -> bool) -> Vec<KindTick> {
     let tick = |kind: NotificationKind| KindTick { name: kind.as_str(), words: words(kind), is_on: is_on(kind) };
     NotificationKind::ALL.iter().copied().map(tick).collect()
 }
 
-/// The choice in an empty form: batches are begun by the owner's own programs, which learn of their end.
+/// The choice in an empty form: the owner's own programs start batches and learn of their end.
 pub fn is_on_at_first(kind: NotificationKind) -> bool {
     kind != NotificationKind::BatchDone
 }
@@ -30,7 +30,7 @@ pub fn is_sent(form: &BTreeMap<String, String>, kind: NotificationKind) -> bool 
     form.contains_key(&format!("{FIELD}{kind}"))
 }
 
-/// The kinds of a sent form; `None` if it has a field of an unknown one.
+/// The kinds of a sent form; `None` if it has a field of an unknown kind.
 pub fn sent(form: &BTreeMap<String, String>) -> Option<Vec<NotificationKind>> {
     let kinds = form.keys().filter_map(|name| name.strip_prefix(FIELD)).map(str::parse);
     kinds.collect::<Result<_, _>>().ok()

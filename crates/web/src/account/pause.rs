@@ -21,7 +21,7 @@ use crate::{Moment, PageError, PageForm, PageResult, Site};
 pub(super) struct PauseView {
     /// End of the pause of all computers.
     pub(super) until: Option<Moment>,
-    /// Computers that are paused by themselves.
+    /// Computers that are paused individually.
     pub(super) computers: Vec<PausedComputer>,
 }
 
@@ -65,7 +65,7 @@ pub enum PauseChoice {
 #[derive(Debug, Deserialize)]
 pub struct PauseForm {
     choice: PauseChoice,
-    /// A computer; all without one.
+    /// The computer to pause; `None` for all.
     machine: Option<MachineUuid>,
 }
 

@@ -20,7 +20,6 @@ use super::undo::{ConfirmForm, UndoPage, gone, lines};
 use crate::visitor::{sign_in_again, sign_in_path};
 use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
-/// The path of these pages.
 const PATH: &str = "/account/webhooks";
 
 /// The state of these pages.
@@ -77,7 +76,7 @@ impl WebhookState {
     }
 }
 
-/// The fields of an endpoint, with the fault of what was sent.
+/// The fields of an endpoint, with the fault of the sent form.
 struct EndpointForm {
     url: String,
     description: String,
@@ -152,7 +151,7 @@ fn typed(form: &WebhookForm) -> Result<NewEndpoint, String> {
     Ok(NewEndpoint { url, description, kinds, enabled })
 }
 
-/// The words for a refusal that the person can mend in the form.
+/// The words for a refusal that the person can correct in the form.
 fn mendable(refusal: &WebhookRefusal) -> Option<String> {
     match refusal {
         WebhookRefusal::Url(refusal) => Some(format!("The URL {refusal}.")),
@@ -286,7 +285,7 @@ pub async fn show(State(pages): State<WebhookPages>, owner: AccountOwner) -> Pag
     pages.draw_list(&owner, StatusCode::OK, form).await
 }
 
-/// `POST /account/webhooks`: shows the secret, this once. It asks for a recent sign-in.
+/// `POST /account/webhooks`: shows the secret once. It requires a recent sign-in.
 pub async fn create(
     State(pages): State<WebhookPages>,
     owner: AccountOwner,
@@ -298,7 +297,7 @@ pub async fn create(
         Ok(endpoint) => endpoint,
         Err(fault) => return again(fault).await,
     };
-    // The form has no tick for it: a new endpoint is enabled.
+    // The form of a new endpoint has no field `enabled`: a new endpoint is enabled.
     let endpoint = NewEndpoint { enabled: true, ..endpoint };
     match pages.webhooks.create(owner.account.clone(), endpoint, recently).await {
         Ok((webhook, secret)) => Ok(pages.secret_page(&owner, &webhook, &secret, false)),
@@ -314,7 +313,7 @@ pub async fn show_one(State(pages): State<WebhookPages>, owner: AccountOwner, Na
     pages.draw_one(&owner, pages.id(&owner, &id)?, StatusCode::OK, None).await
 }
 
-/// `POST /account/webhooks/{id}`: changes the endpoint. It asks for a recent sign-in.
+/// `POST /account/webhooks/{id}`: changes the endpoint. It requires a recent sign-in.
 pub async fn save(
     State(pages): State<WebhookPages>,
     owner: AccountOwner,
@@ -363,7 +362,7 @@ pub async fn test(
     }
 }
 
-/// `POST /account/webhooks/{id}/secret`: replaces the secret and shows the new one, this once. It asks for a recent sign-in.
+/// `POST /account/webhooks/{id}/secret`: replaces the secret and shows the new one once. It requires a recent sign-in.
 pub async fn rotate(
     State(pages): State<WebhookPages>,
     owner: AccountOwner,

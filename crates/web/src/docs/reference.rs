@@ -30,15 +30,15 @@ pub struct DocumentedOperation {
     pub method: String,
     /// Path with its parameters.
     pub path: String,
-    /// Its id, which is also its place on the page.
+    /// Its id, which is also its fragment on the page.
     pub id: String,
     /// Summary in a few words.
     pub summary: String,
     /// Description, beyond the summary.
     pub description: Vec<Part>,
-    /// The credentials that it takes.
+    /// The accepted credentials.
     pub credentials: Vec<String>,
-    /// Whether it takes none as well.
+    /// Whether a credential is optional.
     pub takes_none: bool,
     /// Parameters of the path, the query and the head.
     pub parameters: Vec<Member>,
@@ -70,7 +70,7 @@ pub struct Success {
 pub struct DocumentedError {
     /// HTTP status code.
     pub status: String,
-    /// The codes, or what else there is to say.
+    /// The codes, or a description.
     pub what: Vec<Part>,
 }
 
@@ -173,7 +173,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The URL of a call; what the caller has to put in is in capitals.
+    /// The URL of a call; placeholders are in capitals.
     fn url(&self, path: &str, parameters: &[&Value]) -> String {
         let servers = [&self.0["paths"][path]["servers"][0], &self.0["servers"][0]];
         let base = servers.into_iter().find_map(|server| server["url"].as_str()).unwrap_or_default();
@@ -236,7 +236,7 @@ impl Reader<'_> {
     }
 }
 
-/// An example as it would be sent.
+/// An example in its encoded form.
 fn example(kind: &str, media: &Value) -> Option<String> {
     let example = media.get("example")?;
     if kind == "application/x-www-form-urlencoded" {

@@ -20,7 +20,7 @@ pub struct CodeSample {
 pub(super) enum Credential {
     /// `Authorization: Bearer …`
     Bearer { variable: &'static str },
-    /// The session cookie; requests that change something name our origin.
+    /// The session cookie; requests with unsafe methods contain the server's origin.
     Cookie { name: String, variable: &'static str, origin: String },
 }
 
@@ -29,11 +29,11 @@ pub(super) enum Credential {
 pub(super) enum AnswerKind {
     /// One JSON value.
     Json,
-    /// Value that is text.
+    /// Text.
     Text,
-    /// Lines that come one by one.
+    /// A stream of lines.
     Stream,
-    /// The request has no body.
+    /// The response has no body.
     Empty,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Call<'c> {
     pub credential: Option<Credential>,
     /// Media type and example of the body.
     pub body: Option<(&'c str, &'c Value)>,
-    /// What comes back.
+    /// The kind of the response.
     pub answer: AnswerKind,
 }
 

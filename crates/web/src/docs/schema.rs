@@ -22,13 +22,13 @@ pub struct Member {
     pub kind: String,
     /// Bounds and form of the value, with code marked.
     pub limits: Vec<Part>,
-    /// Whether it has to.
+    /// Whether it is required.
     pub required: bool,
     /// Description, with code marked.
     pub what: Vec<Part>,
 }
 
-/// A member with its schemas, of which it has several if its object has several forms.
+/// A member with its schemas: several, if its object has several forms.
 #[derive(Debug, Clone)]
 struct Found<'v> {
     member: Member,
@@ -78,7 +78,7 @@ impl Reader<'_> {
         forms.flat_map(|form| self.objects(form)).collect()
     }
 
-    /// The members of an object; of one that has several forms, those of all of them.
+    /// The members of an object; of an object with several forms, the members of all forms.
     fn members<'v>(&'v self, schema: &'v Value) -> Vec<Found<'v>> {
         let schema = self.resolved(schema);
         let listed = |word: &str| schema[word].as_array().into_iter().flatten().map(|one| self.members(one));
@@ -119,12 +119,12 @@ impl Reader<'_> {
             };
             members.push(member);
         }
-        // What has to be there comes first.
+        // Required members come first.
         members.sort_by_key(|found| !found.member.required);
         members
     }
 
-    /// The description of a type that is named, also as one of two forms.
+    /// The description of a named type, also if it is one of two forms.
     fn described<'v>(&'v self, schema: &'v Value) -> Option<&'v Value> {
         let named = || self.resolved(schema).get("description");
         let form = || {
@@ -169,7 +169,7 @@ impl Reader<'_> {
             Some("email") => words.push("e-mail address".into()),
             _ => {}
         }
-        // A format has a name, which says more than its pattern.
+        // The name of a format is clearer than its pattern.
         if let Some(pattern) = schema["pattern"].as_str().filter(|_| schema["format"].is_null()) {
             words.push(format!("`{pattern}`"));
         }
@@ -239,10 +239,10 @@ mod tests {
             { "properties": { "type": { "enum": ["b"] }, "y": { "$ref": "#/here" } }, "required": ["type"] },
         ] });
         let document = json!({ "here": { "type": "array", "items": { "type": "integer" } } });
-        let told: Vec<(String, String, bool)> =
+        let rows: Vec<(String, String, bool)> =
             Reader(&document).expanded(&schema).into_iter().map(|one| (one.name, one.kind, one.required)).collect();
         let wanted = [("type", "a or b", true), ("x", "string or null", false), ("y", "list of integer", false)];
-        assert_eq!(told, wanted.map(|(name, kind, required)| (name.to_owned(), kind.to_owned(), required)));
+        assert_eq!(rows, wanted.map(|(name, kind, required)| (name.to_owned(), kind.to_owned(), required)));
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
         } });
         let reader = Reader(&document);
         let plain = |parts: Vec<Part>| parts.into_iter().map(|part| part.text).collect::<String>();
-        let told: Vec<(String, String, String)> = reader
+        let rows: Vec<(String, String, String)> = reader
             .expanded(&schema)
             .into_iter()
             .map(|one| (format!("{}{}", one.outer, one.name), one.kind, plain(one.limits)))
@@ -275,12 +275,13 @@ mod tests {
             ("notes", "list of object or null", "at most 20 items"),
             ("notes[].text", "string", "^a$, default \"a\""),
         ];
-        assert_eq!(told, wanted.map(|(name, kind, limits)| (name.to_owned(), kind.to_owned(), limits.to_owned())));
+        assert_eq!(rows, wanted.map(|(name, kind, limits)| (name.to_owned(), kind.to_owned(), limits.to_owned())));
     }
 
     #[test]
     fn text_between_backticks_is_code() {
-        let told: Vec<(bool, String)> = parts("`a` is not b").into_iter().map(|part| (part.code, part.text)).collect();
-        assert_eq!(told, [(true, "a".to_owned()), (false, " is not b".to_owned())]);
+        let pieces: Vec<(bool, String)> =
+            parts("`a` is not b").into_iter().map(|part| (part.code, part.text)).collect();
+        assert_eq!(pieces, [(true, "a".to_owned()), (false, " is not b".to_owned())]);
     }
 }

@@ -17,7 +17,7 @@ use super::{TAB, fault};
 use crate::account::AccountOwner;
 use crate::{LargeForms, PageError, PageForm, PageLayout, PageQuery, PageResult, Site, page};
 
-/// Batches that are listed.
+/// Maximum number of listed batches.
 const BATCHES_LISTED: usize = 8;
 
 /// The state of this page.
@@ -106,7 +106,7 @@ struct Sent {
     spaces: Vec<String>,
 }
 
-/// `POST /knowledge/add`: takes a batch in and goes to its page.
+/// `POST /knowledge/add`: submits a batch and redirects to its page.
 pub async fn add(
     State(pages): State<AddPages>,
     State(forms): State<LargeForms>,
@@ -166,7 +166,7 @@ impl Sent {
     }
 }
 
-/// People leave out what browsers leave out.
+/// Adds `https://` to a URL without a scheme, as browsers do.
 fn address(word: &str) -> String {
     if word.contains("://") { word.to_owned() } else { format!("https://{word}") }
 }

@@ -36,16 +36,16 @@ struct BatchPage {
     stream: Option<String>,
 }
 
-/// One thing that was added.
+/// One item of the batch.
 pub(super) struct Line {
     pub index: usize,
     pub label: String,
-    /// The memory that it became.
+    /// The memory of a stored item.
     pub memory: Option<String>,
-    /// Where a page came from, below its title.
+    /// The URL of a page, shown below its title.
     pub url: Option<String>,
     pub badge: &'static str,
-    /// How the badge looks.
+    /// The style class of the badge.
     pub look: &'static str,
     /// Why the item was not added.
     pub why: Option<String>,
@@ -53,7 +53,7 @@ pub(super) struct Line {
     pub rank: u8,
 }
 
-/// How far a batch is.
+/// The progress of a batch.
 pub(super) struct Progress {
     pub id: BatchId,
     pub processed: usize,
@@ -66,9 +66,9 @@ pub(super) struct Progress {
     pub is_ending: bool,
     /// Why it ended early.
     pub broken: Option<String>,
-    /// Addresses whose failure may pass, one a line.
+    /// Addresses that failed temporarily, one per line.
     pub again: String,
-    /// How long the rest is likely to take.
+    /// The estimated remaining time.
     pub remaining: Option<String>,
     pub spaces: Vec<String>,
 }
@@ -76,7 +76,7 @@ pub(super) struct Progress {
 /// [`Line::rank`] of an item that was not added.
 const FAILED: u8 = 0;
 
-/// Items after which the rest is estimated.
+/// Number of finished items from which the remaining time is estimated.
 const ESTIMATED_FROM: usize = 5;
 
 /// `?show=failed`
@@ -136,19 +136,19 @@ pub async fn cancel(
     Ok(Redirect::to(&format!("{}/knowledge/batches/{id}", site.urls.root_path())).into_response())
 }
 
-/// Every line, in the order in which things were sent.
+/// All lines, in the order of the items in the request.
 async fn lines(site: &Site, account: &UserAccountId, batch: &Batch) -> Result<Vec<Line>, PageError> {
     let finished = batch.journal.finished();
-    let kept: Vec<MemoryId> = finished.iter().filter_map(|(_, outcome)| kept(outcome)).collect();
-    let titles = titles(site, account, &kept).await?;
-    let done = finished.iter().map(|(index, outcome)| Line::of(*index, outcome, &titles));
+    let memories: Vec<MemoryId> = finished.iter().filter_map(|(_, outcome)| kept(outcome)).collect();
+    let titles = titles(site, account, &memories).await?;
+    let ended = finished.iter().map(|(index, outcome)| Line::of(*index, outcome, &titles));
     let waits = batch.pending.iter().map(|(index, url)| Line::waiting(*index, url.as_deref()));
-    let mut lines: Vec<Line> = done.chain(waits).collect();
+    let mut lines: Vec<Line> = ended.chain(waits).collect();
     lines.sort_by_key(|line| line.index);
     Ok(lines)
 }
 
-/// The memory that a thing became.
+/// The memory of an item; `None` if it was not stored.
 pub(super) fn kept(outcome: &ItemOutcome) -> Option<MemoryId> {
     match outcome {
         ItemOutcome::Success { id, .. } => Some(*id),
@@ -156,7 +156,7 @@ pub(super) fn kept(outcome: &ItemOutcome) -> Option<MemoryId> {
     }
 }
 
-/// What memories of an account are called.
+/// The titles of memories of an account.
 pub(super) async fn titles(
     site: &Site,
     account: &UserAccountId,
@@ -168,13 +168,13 @@ pub(super) async fn titles(
 }
 
 impl Line {
-    /// One that is finished.
+    /// The line of a finished item.
     pub(super) fn of(index: usize, outcome: &ItemOutcome, titles: &HashMap<MemoryId, String>) -> Self {
         let nothing =
             Self { index, label: String::new(), memory: None, url: None, badge: "Added", look: "", why: None, rank: 3 };
         match outcome {
             ItemOutcome::Success { id, url, .. } => match titles.get(id) {
-                // A note's address is that of the API, which a browser cannot open.
+                // The address of a note is its URL in the API, which a browser cannot open.
                 Some(title) => Self {
                     label: title.clone(),
                     memory: Some(id.to_string()),
@@ -216,12 +216,12 @@ impl Line {
 }
 
 impl Progress {
-    /// Counted from the messages so far.
+    /// The progress according to the messages so far.
     pub(super) fn of(id: BatchId, journal: &Journal, spaces: &[SpaceId], is_ending: bool) -> Self {
         let finished = journal.finished();
         let count = |is: fn(&ItemOutcome) -> bool| finished.iter().filter(|(_, outcome)| is(outcome)).count();
         let again = finished.iter().filter_map(|(_, outcome)| match outcome {
-            // Only what may succeed without a change is offered again.
+            // Only items that may succeed without a change are offered again.
             ItemOutcome::Error { url: Some(url), error, .. } if error.may_pass() => Some(url.as_str()),
             _ => None,
         });
@@ -244,7 +244,7 @@ impl Progress {
         }
     }
 
-    /// Estimates the rest by the pace so far.
+    /// Estimates the remaining time from the pace so far.
     pub(super) fn estimate(&mut self, begun: Timestamp, now: Timestamp) {
         let left = self.total.saturating_sub(self.processed);
         if !self.is_running || self.is_ending || self.processed < ESTIMATED_FROM || left == 0 {

@@ -25,7 +25,7 @@ struct EditPage {
     heading: String,
     title: String,
     tags: String,
-    /// The text of a note; `None` for a page, whose text is that of the web.
+    /// The text of a note; `None` for a page, because its text comes from the web.
     text: Option<String>,
     places: Vec<Place>,
     fault: Option<String>,

@@ -12,7 +12,7 @@ use super::row::{SpaceNames, linked, source};
 use crate::Moment;
 use crate::markdown::plain;
 
-/// A memory that answers.
+/// A memory that matches the query.
 pub(super) struct FoundRow {
     pub id: String,
     pub title: String,
@@ -30,20 +30,20 @@ pub(super) struct FoundRow {
     pub twins: Vec<Twin>,
 }
 
-/// A chunk that answers.
+/// A chunk that matches the query.
 pub(super) struct FoundChunk {
     pub percent: u32,
     pub pieces: Vec<ExcerptPart>,
 }
 
-/// A memory whose text is that of a better result.
+/// A memory with the same text as a better result.
 pub(super) struct Twin {
     pub id: String,
     pub title: String,
     pub source: String,
 }
 
-/// Characters by which two texts are compared.
+/// Number of characters in which two texts are compared.
 const COMPARED_CHARS: usize = 4000;
 
 /// The rows of a result page for `query`.

@@ -16,9 +16,9 @@ use super::{TAB, fault, page_error};
 use crate::account::AccountOwner;
 use crate::{PageError, PageLayout, PageQuery, PageResult, Site, page};
 
-/// Memories that are listed while nothing is searched.
+/// Number of listed memories without a search.
 const NEWEST: usize = 5;
-/// Documents that a search shows.
+/// Maximum number of documents in the results.
 const FOUND_MAX: f64 = 20.0;
 /// The header with which a script requests the results only.
 const PART: &str = "x-part";
@@ -55,7 +55,7 @@ struct HomePage {
     memories: u64,
 }
 
-/// The results alone, for a script that searches while a person types.
+/// The results without the page, for a script that searches while a person types.
 #[derive(Template)]
 #[template(path = "knowledge/results.html")]
 struct ResultsPart {
@@ -88,7 +88,7 @@ pub async fn show(
     draw(&pages, &owner, query).await
 }
 
-/// `GET /knowledge/search`: the same page with results, or the results alone.
+/// `GET /knowledge/search`: the same page with results, or only the results.
 pub async fn search(
     State(pages): State<HomePages>,
     owner: AccountOwner,

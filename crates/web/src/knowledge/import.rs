@@ -41,11 +41,11 @@ pub struct LinesForm {
     lines: String,
 }
 
-/// Faults that a response names.
+/// Maximum number of faults in a response.
 const FAULTS_SHOWN: usize = 5;
 
-/// `POST /knowledge/import`: `{created, existing, failed, faults}`. The lines are stored also if the page is closed, and a repeated line changes
-/// nothing.
+/// `POST /knowledge/import`: `{created, existing, failed, faults}`. The lines are also stored if the page is closed, and a repeated line
+/// has no effect.
 pub async fn import(State(pages): State<ImportPages>, owner: AccountOwner, request: Request) -> PageResult {
     let PageForm(LinesForm { lines }) = pages.forms.read(request, &owner.account).await?;
     let access = owner.access();

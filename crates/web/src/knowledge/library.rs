@@ -13,9 +13,9 @@ use super::{TAB, page_error};
 use crate::account::AccountOwner;
 use crate::{PageError, PageLayout, PageQuery, PageResult, Site, page};
 
-/// Memories of a page.
+/// Number of memories on a page.
 const LISTED: usize = 30;
-/// Tags that are offered as filters.
+/// Maximum number of tags that are offered as filters.
 const TAGS_SHOWN: usize = 12;
 
 /// The state of the library.
@@ -32,7 +32,7 @@ impl FromRef<HttpState> for LibraryPages {
     }
 }
 
-/// The filters, as the address has them: empty means all.
+/// The filters in the URL: empty means all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LibraryQuery {
@@ -49,13 +49,13 @@ pub struct LibraryQuery {
 }
 
 impl LibraryQuery {
-    /// The end of the address with these filters.
+    /// The query of the URL with these filters.
     pub(super) fn end(&self) -> String {
         let query = serde_urlencoded::to_string(self).unwrap_or_default();
         if query.is_empty() { query } else { format!("?{query}") }
     }
 
-    /// The selection by the filters; values that are none are ignored, as an edited address has them.
+    /// The selection by the filters; invalid values, such as in an edited URL, are ignored.
     fn params(&self) -> ListParams {
         ListParams {
             space: self.space.parse().ok(),
@@ -85,7 +85,7 @@ struct LibraryPage {
     memories: Vec<MemoryRow>,
     /// The number of all memories of the account.
     kept: u64,
-    /// The end of the address of the next page.
+    /// The query of the URL of the next page.
     next: Option<String>,
 }
 
@@ -101,12 +101,12 @@ struct TagChip {
     text: String,
     count: u64,
     is_on: bool,
-    /// The end of the address that sets the filter, or takes it back.
+    /// The query of the URL that sets or removes the filter.
     end: String,
 }
 
 impl LibraryPage {
-    /// The name of the space that is listed.
+    /// The name of the listed space.
     fn place(&self) -> Option<&str> {
         let row = self.spaces.iter().find(|row| row.space.id.to_string() == self.query.space)?;
         Some(row.space.name.as_str())

@@ -42,7 +42,7 @@ struct ActionsPart<'a> {
     progress: &'a Progress,
 }
 
-/// `?after=…`: the message up to which the page shows everything.
+/// `?after=…`: the last message that the page shows.
 #[derive(Debug, Deserialize)]
 pub struct From {
     after: Option<u32>,
@@ -89,7 +89,7 @@ struct PageStream {
     account: UserAccountId,
     frame: PageLayout,
     spaces: Vec<SpaceId>,
-    /// When the batch began.
+    /// The start of the batch.
     begun: Timestamp,
     feed: BatchStreamReader,
 }
@@ -104,7 +104,7 @@ impl PageStream {
                 Ok(Some(event)) => Some((event.into(), telling)),
                 Ok(None) => None,
                 Err(why) => {
-                    // The page joins again by itself.
+                    // The script of the page joins again.
                     tracing::warn!(batch.id = %telling.feed.batch(), error = why, "the event stream of a batch page ended early");
                     None
                 }

@@ -1,4 +1,4 @@
-//! One memory: its text, where it is from, which spaces it is in, and how to delete it.
+//! One memory: its text, its source, its spaces, and a form that deletes it.
 
 use api::HttpState;
 use api::named::Named;
@@ -15,7 +15,7 @@ use crate::account::AccountOwner;
 use crate::account::undo::{ConfirmForm, UndoPage, lines};
 use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, markdown, page};
 
-/// Characters that are shown.
+/// Maximum number of shown characters.
 const TEXT_CHARS_MAX: usize = 100_000;
 
 /// The state of these pages.
@@ -59,9 +59,9 @@ struct MemoryPage {
     changed: Option<Moment>,
     spaces: Vec<SpaceLink>,
     tags: Vec<String>,
-    /// The text as HTML, in which everything foreign is escaped.
+    /// The text as HTML, with all foreign content escaped.
     html: String,
-    /// Whether there is more than is shown.
+    /// Whether the text is truncated.
     is_cut: bool,
     is_ours: bool,
 }

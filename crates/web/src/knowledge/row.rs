@@ -17,7 +17,7 @@ use crate::markdown::plain;
 /// A space that a person may read.
 pub(super) struct SpaceRow {
     pub space: Space,
-    /// Whose it is, if it is not theirs.
+    /// The owner, if it is another person.
     pub owner: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl SpaceRow {
         Self { space, owner: name }
     }
 
-    /// Whether this is where things go that name no space.
+    /// Whether this is the default space, for items without a named space.
     pub(super) fn is_default(&self) -> bool {
         self.space.is_default && self.owner.is_none()
     }
@@ -100,7 +100,7 @@ impl MemoryRow {
             added: Moment::new(memory.created_at, now),
             spaces: linked(&memory.spaces, names),
             tags: memory.tags.iter().map(ToString::to_string).collect(),
-            // A note without a title is called by its first words.
+            // The title of a note without one is its first words.
             excerpt: words.strip_prefix(&title).unwrap_or(&words).trim_start().to_owned(),
             title,
             is_ours: memory.account == owner.account,
@@ -108,13 +108,13 @@ impl MemoryRow {
     }
 }
 
-/// The spaces whose names are known, in the order of the memory.
+/// Links to the spaces in `names`, in the order of the memory.
 pub(super) fn linked(spaces: &[SpaceId], names: &SpaceNames) -> Vec<SpaceLink> {
     let link = |id: &SpaceId| Some(SpaceLink { id: id.to_string(), name: names.get(id)?.clone() });
     spaces.iter().filter_map(link).collect()
 }
 
-/// Where a memory comes from, in a word.
+/// The source of a memory in a word.
 pub(super) fn source(kind: &str, url: Option<&str>) -> String {
     let host = url.and_then(|url| url.split_once("://")).map(|(_, rest)| rest.split(['/', '?', '#']).next());
     match host.flatten() {

@@ -16,7 +16,7 @@ use super::{TAB, fault, page_error};
 use crate::account::AccountOwner;
 use crate::{PageError, PageErrorTexts, PageForm, PageLayout, PageQuery, PageResult, Site, page};
 
-/// Memories of one request.
+/// Maximum number of memories in one request.
 const SELECTED_MAX: usize = 100;
 
 /// The question before several memories are deleted.
@@ -26,11 +26,11 @@ struct ForgetPage {
     frame: PageLayout,
     tab: &'static str,
     memories: Vec<(String, String)>,
-    /// The end of the address of the list.
+    /// The query of the list's URL.
     list: String,
 }
 
-/// What is to happen to the selected memories.
+/// The operation on the selected memories.
 enum Action {
     Move(Uuid),
     Tag(Vec<String>),
@@ -69,7 +69,7 @@ pub async fn change(
         Err(advice) => return Ok(back(format!("Nothing was changed. {advice}"))),
         Ok(action) => action,
     };
-    // Memories of other accounts are left out here, so that the numbers below are right.
+    // Memories of other accounts are left out here, so that the counts below are correct.
     let scope = MemoryScope::Account(owner.account.clone());
     let own = site.ports.store.memories_by_id(&ids, &scope, 1).await.map_err(PageError::store(site))?;
     if matches!(action, Action::Question) {
@@ -99,7 +99,7 @@ pub async fn change(
     Ok(back(format!("{count} {verb}.{left}").trim_end().to_owned()))
 }
 
-/// The refusal of a form of an older page, or of a program, that names no known action.
+/// The refusal of an unknown action, from an older page or a program.
 fn unknown(site: &Site, owner: &AccountOwner, query: &LibraryQuery) -> PageError {
     PageError::shown(
         site,
@@ -142,7 +142,7 @@ async fn apply(
     pages.memories.edit(&access, memory.id, &change).await.map(drop)
 }
 
-/// The spaces of a memory after it moved: from the space that is listed, or from all.
+/// The spaces of a memory after it moved from the listed space, or from all spaces.
 fn after(memory: &Memory, from: &str, to: Uuid) -> Vec<Uuid> {
     let stays = |space: &&SpaceId| !from.is_empty() && space.to_string() != from && space.as_uuid() != to;
     memory.spaces.iter().filter(stays).map(SpaceId::as_uuid).chain([to]).collect()

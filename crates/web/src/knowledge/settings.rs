@@ -1,4 +1,4 @@
-//! Settings: spaces, the rules that new content has to meet with the content that was left out, and API keys.
+//! Settings: spaces, the rules for new content with the rejected content, and API keys.
 
 use api::HttpState;
 use app::services::knowledge::{Filters, Spaces};
@@ -16,7 +16,7 @@ use super::{TAB, capitalised};
 use crate::account::AccountOwner;
 use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
-/// Verdicts that are listed.
+/// Maximum number of listed verdicts.
 const VERDICTS_LISTED: usize = 50;
 
 /// The state of this page.
@@ -288,8 +288,8 @@ mod tests {
         let empty = FilterSettings { should_llm_filter: true, ..Default::default() };
         let on = FilterSettings { should_llm_filter: true, ..settings.clone() };
         for warning in [settings, empty, on].iter().flat_map(|settings| settings.warnings(false)) {
-            let told = in_words(warning);
-            assert!(!["shouldLLMFilter", "filterPrompt"].iter().any(|name| told.contains(name)), "{told}");
+            let text = in_words(warning);
+            assert!(!["shouldLLMFilter", "filterPrompt"].iter().any(|name| text.contains(name)), "{text}");
         }
     }
 }

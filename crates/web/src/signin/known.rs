@@ -1,5 +1,5 @@
 //! Browsers that signed in before. Code requests by others for an address must not lock out its owner, so a browser that once signed in
-//! with it has a code budget of its own (`signin.codes_per_hour`).
+//! with it has a separate quota of codes (`signin.codes_per_hour`).
 //!
 //! A sealed cookie in the browser contains a name from the server and marks of the last addresses with which the browser signed in. The
 //! cookie only allows code requests, which every client may make; it is no credential.
@@ -22,25 +22,25 @@ const PURPOSE: &str = "known address";
 /// Characters of a mark: 132 bits.
 const MARK_CHARS: usize = 22;
 
-/// Addresses of one browser.
+/// Maximum number of addresses of one browser.
 const ADDRESSES_MAX: usize = 5;
 
 /// The sender of a code request for this email address: a known browser, or a stranger with a network address.
 pub(super) fn asker(headers: &HeaderMap, email: &Email, address: IpAddr, pages: &SignInPages) -> Asker {
-    let known = Known::of(headers, pages).filter(|known| known.marks.contains(&mark(email, pages)));
-    known.map_or(Asker::Stranger(address), |known| Asker::Known(known.browser))
+    let record = Known::of(headers, pages).filter(|record| record.marks.contains(&mark(email, pages)));
+    record.map_or(Asker::Stranger(address), |record| Asker::Known(record.browser))
 }
 
-/// Remembers in the browser that it signed in with this address.
+/// Adds a mark of this address to the browser's cookie.
 pub(super) fn remember(response: &mut Response, headers: &HeaderMap, email: &Email, pages: &SignInPages) {
     let new =
         || Known { browser: BASE64_URL_SAFE_NO_PAD.encode(pages.site.ports.rng.bytes::<16>()), marks: Vec::new() };
-    let mut known = Known::of(headers, pages).unwrap_or_else(new);
+    let mut record = Known::of(headers, pages).unwrap_or_else(new);
     let mark = mark(email, pages);
-    known.marks.retain(|other| *other != mark);
-    known.marks.insert(0, mark);
-    known.marks.truncate(ADDRESSES_MAX);
-    pages.cookies.set(Cookie::Known, response, &known.written());
+    record.marks.retain(|other| *other != mark);
+    record.marks.insert(0, mark);
+    record.marks.truncate(ADDRESSES_MAX);
+    pages.cookies.set(Cookie::Known, response, &record.written());
 }
 
 struct Known {

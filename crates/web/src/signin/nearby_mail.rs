@@ -1,8 +1,8 @@
 //! The folder of mails, for a person at the computer of the server.
 //!
-//! With `mail.transport = "files"` a code reaches no mailbox, so the page names the folder. It names it only if the request comes from this
-//! computer itself and no other computer can reach the server: the listener and the base URL are loopback, no proxy is configured, and no
-//! header shows one.
+//! With `mail.transport = "files"` a code reaches no mailbox, so the page shows the folder, but only if the request comes from this
+//! computer and no other computer can reach the server: the listener and the base URL are loopback, no proxy is configured, and no header
+//! shows a proxy.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{FORWARDED, HOST, VIA};
 use axum::http::request::Parts;
 
-/// The folder, if the page may name it.
+/// The folder, if the page may show it.
 #[derive(Debug)]
 pub struct NearbyMail(pub Option<MailFolder>);
 
@@ -52,7 +52,7 @@ fn is_private(settings: &Settings, urls: &Urls) -> bool {
         && is_loopback(host)
 }
 
-/// Whether a request comes from this computer, under one of its own names, without a trace of a proxy.
+/// Whether a request comes from this computer, with a loopback name as host and without headers of a proxy.
 fn is_from_here(peer: IpAddr, headers: &HeaderMap) -> bool {
     let is_trace =
         |name: &str| name.starts_with("x-forwarded") || [FORWARDED.as_str(), VIA.as_str(), "x-real-ip"].contains(&name);

@@ -2,9 +2,9 @@
 //!
 //! 1. The browser is redirected to the provider. A sealed cookie stores the state, the PKCE code verifier, and
 //!    a nonce that the ID token will contain.
-//! 2. The browser returns with a code. The state must match its cookie, which prevents login CSRF. Each
-//!    errand is completed once: the store remembers it until it expires.
-//! 3. We exchange the code for an identity token, signed by the provider for us and for this nonce.
+//! 2. The browser returns with a code. The state must match its cookie, which prevents login CSRF. Each state is accepted once: the store
+//!    keeps used ones until they expire.
+//! 3. The server exchanges the code for an ID token, which the provider signed for this client and this nonce.
 //! 4. The token contains the time of the sign-in at the provider, which must be recent.
 //! 5. Only an address that the provider reports as verified can sign in.
 
@@ -48,8 +48,8 @@ pub async fn begin(
     let url = provider.authorize(&errand).await.map_err(refuse)?;
     let location = HeaderValue::from_str(&url).map_err(|_| refuse(Denial::Away))?;
     let mut response = (StatusCode::FOUND, [(LOCATION, location)]).into_response();
-    let kept = serde_json::to_vec(&errand).unwrap_or_default();
-    pages.cookies.set(Cookie::Provider, &mut response, &BASE64_URL_SAFE_NO_PAD.encode(kept));
+    let bytes = serde_json::to_vec(&errand).unwrap_or_default();
+    pages.cookies.set(Cookie::Provider, &mut response, &BASE64_URL_SAFE_NO_PAD.encode(bytes));
     Ok(response)
 }
 
@@ -90,8 +90,8 @@ pub async fn callback(
 }
 
 fn errand(headers: &HeaderMap, pages: &SignInPages) -> Option<OidcState> {
-    let kept = pages.cookies.read(Cookie::Provider, headers)?;
-    let errand: OidcState = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(kept.expose()).ok()?).ok()?;
+    let cookie = pages.cookies.read(Cookie::Provider, headers)?;
+    let errand: OidcState = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(cookie.expose()).ok()?).ok()?;
     errand.is_live(pages.site.ports.clock.now()).then_some(errand)
 }
 

@@ -16,7 +16,7 @@ use crate::cli::event::draft::{EventDraft, Line, mistaken};
 use crate::cli::failure::{Done, Failure};
 
 impl EventSender {
-    /// Checks an input for mistakes that appear only in complete events; reports all of them.
+    /// Checks an input for mistakes that appear only in complete events; reports all mistakes.
     pub(super) async fn check(&mut self, lines: &[Line]) -> Done {
         let mut mistakes = Vec::new();
         for Line { number, draft } in lines {

@@ -1,5 +1,5 @@
-//! The commands of the guides if the server is unavailable or refuses: nothing is lost, no step counts as done, and
-//! the shell that all of them share continues.
+//! The commands of the guides if the server is unavailable or refuses: they lose no data, mark no step as done, and do not end the shell
+//! that they share.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use blackbox::world::World;
 fn alone(script: &str, folder: &Path) -> String {
     let naps = "naps=0\nsleep() { naps=$((naps + 1)); echo \"waits $1\"; if [ $naps = 3 ]; then exit 0; fi; }";
     let mut printed = String::new();
-    // An interactive shell has no options set; a script may have all of them.
+    // An interactive shell sets no options; a script may set all options.
     for options in ["set +e", "set -euo pipefail"] {
         let mut shell = Command::new("bash");
         shell.arg("-c").arg(format!("{options}\n{naps}\n{script}")).current_dir(folder).env("NO_PROXY", "*");
@@ -63,17 +63,17 @@ async fn a_server_that_is_away_is_waited_for() {
         let folder = folder();
         let printed = alone(&format!("{functions}\n{PLACE}{call}\necho done"), folder.path());
         assert_eq!(printed, said.repeat(3), "{call}");
-        let kept = std::fs::read_to_string(folder.path().join("tokens.json")).unwrap();
-        assert!(kept.contains("at_old"), "{call}: {kept}");
+        let content = std::fs::read_to_string(folder.path().join("tokens.json")).unwrap();
+        assert!(content.contains("at_old"), "{call}: {content}");
     }
-    // What would have replaced something leaves it as it was.
+    // A failed command does not replace existing files.
     for (file, old) in [("tokens.json", "\"old\""), ("machine.json", "msk_old")] {
         let replacing = format!("mv {}", if file == "tokens.json" { "renewed.json" } else { "registered.json" });
         let block = text.split("\n```").skip(1).step_by(2).find(|block| block.contains(&replacing)).unwrap();
         let folder = folder();
         alone(&(commands(&format!("\n```{block}\n```")) + "\necho went on"), folder.path());
-        let kept = std::fs::read_to_string(folder.path().join(file)).unwrap();
-        assert!(kept.contains(old), "{file}: {kept}");
+        let content = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        assert!(content.contains(old), "{file}: {content}");
     }
 }
 
@@ -111,7 +111,7 @@ async fn a_no_ends_the_step_and_not_the_shell() {
         let folder = folder();
         let script = format!("{functions}\n{PLACE}TOKEN={token}\n{call} || echo \"went on\"");
         assert_eq!(alone(&script, folder.path()), format!("{said}went on\n"), "{call}");
-        let kept = std::fs::read_to_string(folder.path().join("tokens.json")).unwrap();
-        assert!(kept.contains("at_old"), "{call}: {kept}");
+        let content = std::fs::read_to_string(folder.path().join("tokens.json")).unwrap();
+        assert!(content.contains("at_old"), "{call}: {content}");
     }
 }

@@ -42,7 +42,7 @@ impl<'w> Browser<'w> {
         self.send(Method::POST, path, &headers, Some(pairs)).await
     }
 
-    /// Sends a request with the cookies and stores those of the response.
+    /// Sends a request with the cookies and stores the cookies of the response.
     pub async fn send(
         &self,
         method: Method,
@@ -98,9 +98,9 @@ impl<'w> Browser<'w> {
 
     /// Signs in with a code by e-mail.
     pub async fn sign_in(&self, email: &str) {
-        let before = self.world.mails_to(email).len();
+        let count = self.world.mails_to(email).len();
         self.submit("/signin", &[("email", email)]).await.goes_to("/signin/code");
-        let code = self.world.code_to(email, before).await;
+        let code = self.world.code_to(email, count).await;
         self.submit("/signin/code", &[("code", &code)]).await.goes_to("/account");
     }
 }

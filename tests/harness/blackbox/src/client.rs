@@ -77,7 +77,7 @@ impl Response {
         body["receipt_id"].as_str().unwrap_or_else(|| panic!("no receipt: {body}")).to_owned()
     }
 
-    /// Asserts that the event was held; returns the warning, which begins with the reason.
+    /// Asserts that the event was held; returns the warning, which starts with the reason.
     #[track_caller]
     pub fn warning(&self) -> String {
         let body = self.expect(202);
@@ -105,12 +105,12 @@ impl Default for Client {
 }
 
 impl Client {
-    /// A client whose requests end after [`TIME_LIMIT`].
+    /// A client with the request timeout [`TIME_LIMIT`].
     pub fn new() -> Self {
         Self(builder().timeout(TIME_LIMIT).build().unwrap())
     }
 
-    /// A client whose requests may take any time, such as streams.
+    /// A client without a request timeout, for requests such as streams.
     pub fn without_timeout() -> Self {
         Self(builder().build().unwrap())
     }

@@ -15,7 +15,7 @@ use crate::client::{CLAIM_GRANT, Client, Credential, DEVICE_GRANT, JWT_GRANT, Re
 use crate::eventually;
 use crate::process::{Home, Server};
 
-/// A home whose server has the same address after each start; returns its URL too.
+/// A home with a fixed server address; returns its URL too.
 pub fn at_fixed_address() -> (Home, String) {
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let home = Home::new().set("http.bind", &address.to_string());

@@ -1,4 +1,4 @@
-//! Compares the events that a server shows with those that the oracle has.
+//! Compares the events that a server shows with the events of the oracle.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,7 +5,7 @@
 //! | [`world`] | a server in the test's own process, with a clock that the test moves; one method per endpoint |
 //! | [`process`] | the program `attache` as a child process: commands, and a server that can be killed |
 //! | [`browser`] | a browser without a window: cookies, forms and pages of a [`world::World`] |
-//! | [`preload`] | libraries that such a process loads before its own, for faults of its system |
+//! | [`preload`] | libraries that such a process preloads, for faults of its system |
 //! | [`client`] | requests, credentials, responses: the same for both |
 //! | [`contract`] | checks each response of a [`world::World`] against `/openapi.json` |
 //! | [`flow`] | steps of several requests or commands, against a child process |
@@ -16,8 +16,8 @@
 //! | [`library`] | a server with a knowledge API key, and requests to that API |
 //! | [`oracle`], [`sender`], [`ledger`] | traffic of events that survives kills: the sent events, the senders, the events that the server must show |
 //!
-//! This crate depends on the package `attache`, whose tests depend on it. The crate `harness` beside it does not, so that the tests
-//! of every crate can use that one.
+//! This crate depends on the package `attache`, and the tests of that package depend on it. The crate `harness` does not, so that the
+//! tests of every crate can use it.
 
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a helper that cannot continue fails its test")]
 

@@ -20,14 +20,14 @@ pub fn key_of(home: &Home) -> String {
     home.run(&["admin", "api-key", "create", "--email", "ada@example.com", "--name", "all"]).said().to_owned()
 }
 
-/// The body of a batch of `count` notes, each about a subject of its own.
+/// The body of a batch of `count` notes, each about a different subject.
 pub fn notes(count: usize) -> Value {
     let contents: Vec<Value> =
         (0..count).map(|nth| json!({ "content": format!("Note {nth} about subject{nth}") })).collect();
     json!({ "contents": contents })
 }
 
-/// The body of a batch of `count` notes about a subject, none of which is in a batch about another.
+/// The body of a batch of `count` notes about a subject; batches about different subjects share no note.
 pub fn notes_about(subject: &str, count: usize) -> Value {
     let contents: Vec<Value> =
         (0..count).map(|nth| json!({ "content": format!("Note {nth} about {subject}") })).collect();
@@ -39,7 +39,7 @@ pub fn request(server: &Server, key: &str, method: reqwest::Method, path: &str) 
     Client::without_timeout().request(method, &format!("{}{path}", server.url), &Credential::Bearer(key.to_owned()))
 }
 
-/// Reopens the stream of a batch after the message with the id `last`, or from its beginning.
+/// Reopens the stream of a batch after the message with the id `last`, or from its start.
 pub async fn rejoin(server: &Server, key: &str, batch: &str, last: Option<&str>) -> Stream {
     let mut rejoining = request(server, key, reqwest::Method::GET, &format!("/v1/batch-add/{batch}"));
     if let Some(last) = last {
@@ -59,6 +59,6 @@ pub async fn assert_stored(server: &Server, key: &str, messages: &[Value]) {
     }
     let search =
         request(server, key, reqwest::Method::POST, "/v1/search").json(&json!({ "query": "subject7", "limit": 1 }));
-    let found: Value = search.send().await.unwrap().json().await.unwrap();
-    assert_eq!(found["results"][0]["title"], "Note 7 about subject7", "{found}");
+    let value: Value = search.send().await.unwrap().json().await.unwrap();
+    assert_eq!(value["results"][0]["title"], "Note 7 about subject7", "{value}");
 }

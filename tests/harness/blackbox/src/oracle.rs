@@ -24,7 +24,7 @@ pub struct Sent {
     pub held: bool,
 }
 
-/// All events by id. A contradiction between two responses fails the test at once.
+/// All events by id. A contradiction between two responses fails the test immediately.
 #[derive(Debug)]
 pub struct Oracle {
     sent: Mutex<BTreeMap<String, Sent>>,
@@ -69,7 +69,7 @@ impl Oracle {
         known.held = true;
     }
 
-    /// Counts a response; the server is killed after a number of them.
+    /// Counts a response; the server is killed after a number of responses.
     pub fn answered(&self) {
         self.responses.send_modify(|responses| *responses += 1);
     }

@@ -1,4 +1,4 @@
-//! The program `attache` as a child process, which never outlives its test and whose output is stored.
+//! The program `attache` as a child process, which ends with its test at the latest; its output is stored.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -17,7 +17,7 @@ use crate::TIME_LIMIT;
 
 /// The data folder of one server, and the environment with which the program runs on it.
 pub struct Home {
-    /// The folder that has everything; the home folder of the person too.
+    /// The folder of all files, which is also the home folder of the person.
     pub dir: TempDir,
     environment: BTreeMap<String, String>,
     program: OsString,
@@ -75,7 +75,7 @@ impl Home {
         self.dir.path().join("data")
     }
 
-    /// The program with this environment and nothing of the test's own.
+    /// The program with only this environment, without the test's.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(arguments).current_dir(self.dir.path()).env_clear().envs(&self.environment).stdin(Stdio::null());
@@ -92,7 +92,7 @@ impl Home {
     pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Done {
         let mut command = self.command(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // Fails if the command ends before it has read everything, which is its right.
+        // Fails if the command ends before it has read all input, which is no error.
         let _ = child.stdin.take().unwrap().write_all(input);
         Done::of(arguments, child.wait_with_output().unwrap())
     }
@@ -132,7 +132,7 @@ impl Home {
         Process::of(command)
     }
 
-    /// Starts a server that logs each step of its start, so that a test can kill it at any of them; does not wait.
+    /// Starts a server that logs each step of its start, so that a test can kill it at any step; does not wait.
     pub fn spawn_with_trace_log(&self) -> Process {
         let mut command = self.command(&["serve"]);
         command.env("ATTACHE_TELEMETRY__LOG", "trace");
@@ -151,9 +151,9 @@ pub struct Done {
     arguments: Vec<String>,
     /// The exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// Everything that it wrote to standard output.
+    /// Its complete standard output.
     pub stdout: String,
-    /// Everything that it wrote to standard error.
+    /// Its complete standard error.
     pub stderr: String,
 }
 
@@ -255,7 +255,7 @@ impl Process {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
-    /// Waits until it has ended by itself and all of its output was read.
+    /// Waits until it has exited and all its output was read.
     pub async fn exit(&mut self) -> ExitStatus {
         let ended = self.stdout.end().await && self.stderr.end().await;
         assert!(ended, "it does not end; its log:\n{}", self.stderr.text());

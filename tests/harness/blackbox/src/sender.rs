@@ -1,5 +1,5 @@
-//! Honest senders on a bad network: they send chains event by event and resend unchanged each event without a 202. At random they hang
-//! up, send an event twice at once, or lose an event that they have sent, as a sender that crashes does.
+//! Honest senders on a bad network: they send chains event by event and resend each event unchanged until they get 202. At random they
+//! close the connection, send an event twice concurrently, or lose an event that they have sent, as a crashed sender does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,7 +132,7 @@ impl Line {
             }
             _ => [traffic.post(self.machine, body).await, None],
         };
-        // Either of two at once may be handled first, and a held event may be forwarded by the other request.
+        // The server may handle either of two concurrent requests first, and one may forward an event that the other reported as held.
         responses.sort_by_key(|response| {
             response.as_ref().is_some_and(|response| response.json().get("receipt_id").is_some())
         });
@@ -199,7 +199,7 @@ impl Traffic {
         receipt.is_some()
     }
 
-    /// Waits after a request without a response: the server restarts at another address, or the network failed and nothing changes.
+    /// Waits after a request without a response: the server restarts at another address, or the network failed and the address stays.
     async fn moved(&self) {
         let mut url = self.url.subscribe();
         // After either, the sender resends.

@@ -71,7 +71,7 @@ impl Stream {
             return None;
         }
         if let Some(data) = block.strip_prefix("data: ") {
-            // The error that ends a stream whose credential was revoked has no id: it is no message of the batch.
+            // The error that ends a stream after the credential was revoked has no id: it is no message of the batch.
             let message: Value = serde_json::from_str(data.trim_end()).unwrap();
             assert_eq!((&message["type"], &message["fatal"]), (&"error".into(), &true.into()), "{message}");
             return Some(message);
@@ -99,7 +99,7 @@ impl Stream {
         messages
     }
 
-    /// All messages of a stream that was opened at its beginning; asserts [`assert_whole`].
+    /// All messages of a stream that was opened at its start; asserts [`assert_whole`].
     pub async fn whole(mut self) -> Vec<Value> {
         let messages = self.rest().await;
         assert_whole(&messages);

@@ -16,7 +16,7 @@ use domain::checkpoint::{Checkpoint, VerifierKey};
 use domain::merkle::verify_consistency;
 use ed25519_dalek::{Signer as _, SigningKey};
 
-/// A running witness. Clones are the same.
+/// A running witness. Clones share it.
 #[derive(Clone)]
 pub struct TestWitness(Arc<Inner>);
 
@@ -84,7 +84,7 @@ impl TestWitness {
         self.state().is_away = is_away;
     }
 
-    /// Answers this to each request from now on, or checks requests again.
+    /// Sets the response to all further requests; `None` checks requests again.
     pub fn answers(&self, answer: Option<(u16, &'static str)>) {
         self.state().answers = answer.map(|(status, body)| (StatusCode::from_u16(status).unwrap(), body));
     }

@@ -1,6 +1,6 @@
-//! A server in the test's own process, on a database of its own and with a clock that the test moves.
+//! A server in the test's process, on a new database and with a clock that the test advances.
 //!
-//! `endpoints`, `guides` and `knowledge` have one method per request, `flows` the sequences of requests that many tests begin with, `mails`
+//! `endpoints`, `guides` and `knowledge` have one method per request, `flows` the sequences of requests at the start of many tests, `mails`
 //! the mails that the server writes.
 
 mod endpoints;
@@ -139,7 +139,7 @@ impl World {
         let (method, path) = (request.method().clone(), request.url().path().to_owned());
         let sent = self.client.try_send(RequestBuilder::from_parts(client, request)).await;
         let response = sent.unwrap_or_else(|| panic!("no response: {method} {path}"));
-        // With a listener of its own, the knowledge API has no paths on this one.
+        // If the knowledge API has a separate listener, this one does not serve it.
         if self.server.app.settings.knowledge.bind.is_none() || !path.starts_with("/v1/") {
             contract::judge(&method, &path, &response);
         }

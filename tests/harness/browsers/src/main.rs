@@ -2,7 +2,7 @@
 //!
 //! The test runner calls it before the tests (`.config/nextest.toml`). It creates the folder and passes its path to the tests in
 //! `ATTACHE_TEST_BROWSERS`. A test starts a browser there if none is free, and leaves it to the next test (`tests/browser/shared.rs`).
-//! A watchdog, left behind, ends the browsers and removes the folder when the runner has ended, for any reason.
+//! A background watchdog ends the browsers and removes the folder when the runner has ended, for any reason.
 
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -17,12 +17,12 @@ const VARIABLE: &str = "ATTACHE_TEST_BROWSERS";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => make(),
         ["watch", run, maker, folder] => watchdog::watch(run, maker, folder.as_ref(), remove),
         _ => Err(io::Error::other("usage: browsers")),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("browsers: {error}");
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
 
 /// Creates the folder and passes its path to the tests.
 fn make() -> io::Result<()> {
-    // Without the runner each test has a browser of its own.
+    // Without the runner each test starts its own browser.
     let Some(file) = env::var_os("NEXTEST_ENV") else { return Ok(()) };
     if env::var_os(VARIABLE).is_some() {
         return Ok(()); // the caller brought a folder

@@ -1,13 +1,13 @@
 //! Fuzzing without instrumentation: every stored example of a target, and mutations of them until the time limit.
 //!
-//! 1. Examples are the files of `tests/corpus/<target>/`. Each is given to the check as it is.
-//! 2. A mutation takes one of them, or random bytes, and changes it: bits, bytes, words of the target's language, pieces of other
-//!    examples, and pieces of itself moved, repeated or left out.
+//! 1. Examples are the files of `tests/corpus/<target>/`. The check gets each example unchanged.
+//! 2. A mutation changes an example or random bytes: bits, bytes, words of the target's language, pieces of other examples, and its own
+//!    pieces moved, repeated or left out.
 //! 3. An input that makes the check panic is minimized, written to a file, and reported. Moved to `tests/corpus/<target>/`, it is
 //!    checked in every later run.
 //!
 //! A run takes a second, with the same choices every time. With `ATTACHE_SOAK=1` it takes ten minutes, or `ATTACHE_SOAK_MINUTES`, with
-//! choices of its own, which `ATTACHE_SEED` repeats.
+//! random choices, which `ATTACHE_SEED` repeats.
 
 #![expect(clippy::expect_used, reason = "a test whose files cannot be read fails")]
 
@@ -25,7 +25,6 @@ use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 
 /// Without a soak.
 const BRIEF: Duration = Duration::from_secs(1);
-/// With one.
 const SOAK_MINUTES: u64 = 10;
 /// Inputs between two reads of the clock.
 const CASES: u32 = 16;
@@ -33,7 +32,7 @@ const CASES: u32 = 16;
 const BYTES_MAX: usize = 64 * 1024;
 const MUTATIONS_MAX: usize = 8;
 
-/// Calls `check` with the examples of `target` and mutations of them. `words` are tokens of the target's language.
+/// Calls `check` with the examples of `target` and their mutations. `words` are tokens of the target's language.
 ///
 /// # Panics
 /// With the smallest input found on which `check` panics.
@@ -72,7 +71,7 @@ pub fn run(target: &str, words: &'static [&'static str], check: impl Fn(&[u8])) 
     eprintln!("{target}: {} inputs", checked.get());
 }
 
-/// How long, and with which choices.
+/// Duration and seed of a run.
 fn scale() -> (Duration, u64) {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a whole number"));
     if std::env::var("ATTACHE_SOAK").is_ok_and(|value| value == "1") {

@@ -1,4 +1,4 @@
-//! Making, starting and stopping a cluster with PostgreSQL's own programs.
+//! Creates, starts and stops a cluster with PostgreSQL's programs.
 
 use std::ffi::OsStr;
 use std::net::TcpListener;
@@ -29,7 +29,7 @@ full_page_writes = on
 /// The folder of PostgreSQL's programs, and the user that may run them.
 pub struct Programs {
     folder: PathBuf,
-    /// User and group `postgres`, when we are root.
+    /// User and group `postgres`, if this process runs as root.
     owner: Option<(u32, u32)>,
     /// The packages that they have to be copied from first.
     packages: Option<PathBuf>,

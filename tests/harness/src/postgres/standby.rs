@@ -12,8 +12,8 @@ use sqlx::PgConnection;
 use super::{TestCluster, connect};
 
 impl TestCluster {
-    /// Starts a standby that receives the writes of this cluster; the cluster does not wait for it. It has a folder beside the
-    /// cluster's, which is removed with it.
+    /// Starts a standby that receives the writes of this cluster; the cluster does not wait for it. Its folder is next to the cluster's,
+    /// and is removed with the cluster.
     ///
     /// # Panics
     /// When PostgreSQL refuses.
@@ -75,8 +75,8 @@ impl TestCluster {
     pub async fn waits_for_standby(&self) {
         let mut connection = connect(&self.url).await;
         for statement in ["ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"] {
-            let done = sqlx::raw_sql(statement).execute(&mut connection).await;
-            done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+            let result = sqlx::raw_sql(statement).execute(&mut connection).await;
+            result.unwrap_or_else(|error| panic!("{statement}: {error}"));
         }
         let synchronous = "SELECT COUNT(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
         while ask::<i64>(&mut connection, synchronous).await == 0 {
@@ -84,15 +84,15 @@ impl TestCluster {
         }
     }
 
-    /// A standby receives nothing more, as behind a network that failed.
+    /// Cuts off a standby: it receives no further writes, as after a network failure.
     ///
     /// # Panics
     /// When the server refuses.
     pub async fn cut_off(&self) {
         let mut connection = connect(&self.url).await;
         for statement in ["ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()"] {
-            let done = sqlx::raw_sql(statement).execute(&mut connection).await;
-            done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+            let result = sqlx::raw_sql(statement).execute(&mut connection).await;
+            result.unwrap_or_else(|error| panic!("{statement}: {error}"));
         }
         while ask::<i64>(&mut connection, "SELECT COUNT(*) FROM pg_stat_wal_receiver").await > 0 {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;

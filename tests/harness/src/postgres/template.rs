@@ -55,8 +55,8 @@ async fn exists(connection: &mut PgConnection, name: &str) -> bool {
 }
 
 async fn run(connection: &mut PgConnection, sql: String) {
-    let done = sqlx::raw_sql(AssertSqlSafe(sql.as_str())).execute(connection).await;
-    done.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let result = sqlx::raw_sql(AssertSqlSafe(sql.as_str())).execute(connection).await;
+    result.unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
 async fn migrate(url: &str, migrators: &[(&str, Migrator)]) {

@@ -5,10 +5,10 @@ use std::process::Command;
 
 use super::cluster_of_version;
 
-/// Runs tests of the calling program on a cluster of this version: those on PostgreSQL whose names contain one of `names`.
+/// Runs tests of the calling program on a cluster of this version: the PostgreSQL tests with one of `names` in their names.
 ///
 /// # Panics
-/// When one of them fails, when there are none, and as [`super::cluster`].
+/// When a test fails, when no test matches, and as [`super::cluster`].
 pub async fn repeat_on(version: u32, names: &[&str]) {
     let Some(cluster) = cluster_of_version(version).await else { return };
     let program = env::current_exe().unwrap_or_else(|error| panic!("the program of the tests: {error}"));
@@ -28,7 +28,7 @@ pub async fn repeat_on(version: u32, names: &[&str]) {
     }
 }
 
-/// A test for each supported version, which runs those of the program whose names contain one of these.
+/// A test for each supported version, which runs the program's tests with one of these words in their names.
 #[macro_export]
 macro_rules! on_each_postgres_version {
     ($($name:literal),+ $(,)?) => {

@@ -31,7 +31,7 @@ pub struct Taken {
     pub receipt_id: String,
     /// The exact bytes of the first delivery.
     pub body: Bytes,
-    /// How many deliveries there were. However many: it counts once.
+    /// Number of deliveries. The event counts once, for any number.
     pub deliveries: u64,
     /// The scope headers of the first delivery: account, identity, machine.
     pub scope: [Option<String>; 3],

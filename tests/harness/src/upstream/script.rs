@@ -1,4 +1,4 @@
-//! How the fake answers: honestly, or in one of the ways in which a peer can fail.
+//! Scripted responses of the fake: honest, or one of the faults of a peer.
 
 use std::iter;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-/// How the service answers one request. Only some scripts accept the event; [`Script::having_stored`] makes any accept it.
+/// The response to one request. Only some scripts accept the event; with [`Script::having_stored`], any script accepts it.
 #[derive(Debug, Clone)]
 pub struct Script {
     pub(super) stores: bool,
@@ -81,7 +81,7 @@ impl Script {
         Self::reply(Reply::json(status, &json!({"error": "internal"})))
     }
 
-    /// 200 with something that is no receipt.
+    /// 200 with a body that is no receipt.
     pub fn garbage() -> Self {
         Self::reply(Reply::new(200).header("Content-Type", "text/html").body("<html>It works!</html>"))
     }
@@ -102,13 +102,13 @@ impl Script {
         Self::reply(reply.header("Retry-After", retry_after_seconds.to_string()))
     }
 
-    /// The same, but the event is taken before.
+    /// The same, but the service stores the event before.
     #[must_use]
     pub fn having_stored(self) -> Self {
         Self { stores: true, ..self }
     }
 
-    /// Sends the response; `honest` is that of the contract. Returns whether the connection can serve another request.
+    /// Sends the response; `honest` is the contract's response. Returns whether the connection can serve another request.
     pub(super) async fn say(self, stream: &mut TcpStream, honest: Reply) -> bool {
         let said = match self.manner {
             Manner::Honest => stream.write_all(&honest.bytes()).await,

@@ -25,7 +25,7 @@ fn delivery(payload: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Sends on a new connection, closes its own half, and returns everything that it receives.
+/// Sends on a new connection, closes the sending half, and returns all received bytes.
 async fn send(upstream: &Upstream, request: &[u8]) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(upstream.address).await?;
     stream.write_all(request).await?;
@@ -132,7 +132,7 @@ async fn requests_outside_the_contract_are_surprises() {
         let upstream = Upstream::start().await;
         let request = plain.replacen(from, to, 1);
         assert_ne!(request, plain);
-        // What cannot be read is not answered, so the end of this connection may be a reset.
+        // An unreadable request gets no response, so the connection may end with a reset.
         drop(send(&upstream, request.as_bytes()).await);
         let surprises = upstream.take_surprises().join("\n");
         assert!(surprises.contains(surprise), "{to}: {surprises}");

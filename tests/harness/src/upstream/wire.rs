@@ -1,4 +1,4 @@
-//! Reading a request off the socket, with no mercy for anything that a plain client has no reason to send.
+//! Reads a request from the socket, and refuses input that a plain client has no reason to send.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -39,8 +39,7 @@ impl std::fmt::Display for Malformed {
     }
 }
 
-/// Reads the next request; `None` when the client has left, between requests or in the middle of one: leaving is its
-/// right, and the network's.
+/// Reads the next request; `None` if the connection ends, between requests or within one: clients and the network may end it.
 pub(super) async fn read(stream: &mut TcpStream, unread: &mut BytesMut) -> Result<Option<Request>, Malformed> {
     let (mut request, body_bytes) = loop {
         if let Some(head) = parse_head(unread)? {

@@ -1,4 +1,4 @@
-//! Folders of a test run in memory: a server waits for the disk at each commit, and a test has many of them.
+//! Folders of a test run in memory: a server waits for the disk at each commit, and a test has many commits.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;

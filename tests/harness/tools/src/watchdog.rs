@@ -1,4 +1,4 @@
-//! The process that outlives a test run for a moment, to remove a folder and what runs there: a cluster, browsers.
+//! The process that briefly outlives a test run, to end the processes of a folder (a cluster, browsers) and to remove it.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -53,7 +53,7 @@ pub fn watch(run: &str, maker: &str, folder: &Path, remove: impl Fn(&Path) -> io
     }
 }
 
-/// When a process was started, if it lives. A number alone could soon belong to another process.
+/// Start time of a process; `None` if it has ended. With the id it identifies a process, since ids are reused.
 fn birth(process: &str) -> Option<String> {
     if !Path::new("/proc/self/stat").exists() {
         let output = Command::new("ps").args(["-o", "lstart=", "-p", process]).output().ok()?;

@@ -26,7 +26,7 @@ use crate::knowledge::search::url_of;
 use crate::knowledge::spaces::described;
 use crate::knowledge::stream::EventStreams;
 
-/// Time for which a call waits for what it added to become searchable. The batch continues without it.
+/// Maximum time that a call waits for its additions to become searchable. The batch then continues without it.
 const ADDED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Maximum number of words of a query that decide which part of a chunk is shown.
@@ -35,7 +35,7 @@ const WORDS_MAX: usize = 64;
 /// The resource with the list of spaces.
 const SPACES_URI: &str = "attache://spaces";
 
-/// The beginning of the resource of a memory.
+/// The URI prefix of a memory as a resource.
 const MEMORY_URI: &str = "attache://memories/";
 
 /// Text and JSON of a result, or the reason of a refusal.
@@ -90,7 +90,7 @@ impl MemoryTools {
             spaces: self.named(&arguments.spaces).await?,
         };
         let hits = self.search.find(&self.access, params).await.map_err(reason)?;
-        let asked = words::asked(&arguments.query, WORDS_MAX);
+        let terms = words::asked(&arguments.query, WORDS_MAX);
         let (mut text, mut results) = (String::new(), Vec::new());
         for hit in hits {
             let url = url_of(hit.memory.id, hit.memory.url.as_deref(), &self.urls);
@@ -102,7 +102,7 @@ impl MemoryTools {
             );
             let chunks: Vec<&str> = hit.chunks.iter().take(SEARCH_CHUNKS).map(|chunk| chunk.content.as_str()).collect();
             for chunk in &chunks {
-                let parts = excerpt(&asked, chunk);
+                let parts = excerpt(&terms, chunk);
                 let _ = writeln!(text, "{}", parts.into_iter().map(|part| part.text).collect::<String>());
             }
             text.push('\n');
@@ -127,7 +127,7 @@ impl MemoryTools {
             (None, Some(url)) => Item::Url(url),
             _ => return Err("invalid arguments: give either `content` or `url`".to_owned()),
         };
-        // It is a stream like any other: the account's limit of streams includes it.
+        // The account's limit of streams includes this call.
         let _place = self.streams.place(&self.access.account).map_err(reason)?;
         let mut reader = self.batches.add(&self.access, vec![item], &spaces, None).await.map_err(reason)?;
         let batch = reader.batch();
@@ -181,14 +181,14 @@ impl MemoryTools {
 
     /// The ids of spaces that are given by id or name.
     async fn named(&self, names: &[String]) -> Result<Vec<Uuid>, String> {
-        let mut known = None;
+        let mut listed = None;
         let mut ids = Vec::with_capacity(names.len());
         for name in names {
             if let Ok(id) = name.parse() {
                 ids.push(id);
                 continue;
             }
-            let spaces = match &mut known {
+            let spaces = match &mut listed {
                 Some(spaces) => spaces,
                 none => none.insert(self.spaces_of_key().await?),
             };

@@ -1,4 +1,4 @@
-//! The names of the computers whose events an account may see.
+//! The names of the computers with events that an account may see.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::account::computer::computer_name;
 /// The name of the service among the computers.
 pub const SERVICE: &str = "attache";
 
-/// Names by computer, of those that are or were attached, and of the chains on which the service reports.
+/// Names of all computers that are or were attached, and of the chains on which the service reports.
 pub struct Computers {
     names: BTreeMap<MachineUuid, String>,
     /// The chains of the service, which all have one name.
@@ -23,7 +23,7 @@ pub struct Computers {
     agents: BTreeMap<RegistrationId, String>,
 }
 
-/// Agents whose names are known.
+/// Maximum number of agents with names.
 const AGENTS_MAX: usize = 1_000;
 
 /// An option of the filter of computers.
@@ -36,12 +36,12 @@ pub struct ComputerChoice {
 impl Computers {
     /// Reads the names of the computers in `scope`.
     pub async fn of(store: &Store, account: &UserAccountId, scope: &RecordScope) -> Result<Self, StoreError> {
-        let mut known = store.computers_ended(account, COMPUTERS_MAX).await?;
-        known.extend(store.computers_of_account(account, COMPUTERS_MAX).await?);
+        let mut rows = store.computers_ended(account, COMPUTERS_MAX).await?;
+        rows.extend(store.computers_of_account(account, COMPUTERS_MAX).await?);
         let mut names: BTreeMap<MachineUuid, String> =
-            scope.shown.computers.iter().map(|known| (known.machine, nameless(known.machine))).collect();
-        names.extend(known.iter().map(|computer| (computer.machine_uuid, computer_name(computer))));
-        let service: Vec<MachineUuid> = scope.shown.service.iter().map(|known| known.machine).collect();
+            scope.shown.computers.iter().map(|computer| (computer.machine, nameless(computer.machine))).collect();
+        names.extend(rows.iter().map(|computer| (computer.machine_uuid, computer_name(computer))));
+        let service: Vec<MachineUuid> = scope.shown.service.iter().map(|chain| chain.machine).collect();
         names.extend(service.iter().map(|machine| (*machine, SERVICE.to_owned())));
         let agents = store.agents_of_account(account, AGENTS_MAX).await?;
         let agents = agents.iter().map(|agent| (agent.id, agent_name(agent))).collect();
@@ -63,7 +63,7 @@ impl Computers {
         self.service.contains(&machine)
     }
 
-    /// All of them by name, without the chains of the service, which are no computers. Names that several computers have end with a part of their ids.
+    /// All computers by name, without the chains of the service. If several computers have the same name, a part of their ids is appended.
     pub fn choices(&self, chosen: Option<MachineUuid>) -> Vec<ComputerChoice> {
         let mut choices: Vec<ComputerChoice> = self
             .names

@@ -22,11 +22,11 @@ use crate::account::AccountOwner;
 use crate::proof::{ProofValues, ProofView, command};
 use crate::{Moment, PageError, PageErrorTexts, PageLayout, PageResult, Site, page};
 
-/// Members that the page shows; further ones are in the proof.
+/// Maximum number of members on the page; further ones are in the proof.
 const MEMBERS_MAX: usize = 200;
-/// Characters of one member.
+/// Maximum number of characters of one member.
 const TEXT_MAX: usize = 2_000;
-/// Characters of a proof of another form.
+/// Maximum number of characters of a proof in an unknown form.
 const FOREIGN_MAX: usize = 20_000;
 
 #[derive(Template)]
@@ -53,7 +53,7 @@ struct EventPage {
     proof: ProofView,
 }
 
-/// The page of an event whose proof has another form than that of the embedded service.
+/// The page of an event with a proof of an external service, in a form that this server does not know.
 #[derive(Template)]
 #[template(path = "account/event_foreign.html")]
 struct ForeignPage {
@@ -63,7 +63,6 @@ struct ForeignPage {
     text: String,
 }
 
-/// A member of the event.
 struct Member {
     /// JSON pointer (RFC 6901).
     pointer: String,
@@ -203,7 +202,7 @@ fn event_in(proof: &AuditProof) -> Option<Value> {
     serde_json::from_slice(&event_bytes(proof)?).ok().filter(Value::is_object)
 }
 
-/// Time of receipt in the leaf; 0 if the leaf cannot be read, which the browser then says.
+/// Time of receipt in the leaf; 0 if the leaf cannot be parsed, which the browser then reports.
 fn received_at_ms(proof: &AuditProof) -> i64 {
     let leaf = BASE64_STANDARD.decode(&proof.leaf_b64).ok();
     leaf.and_then(|leaf| serde_json::from_slice::<Leaf<'_>>(&leaf).ok().map(|leaf| leaf.received_at_ms))

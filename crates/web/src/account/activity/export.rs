@@ -22,7 +22,7 @@ use super::filter::{FilterQuery, date};
 use crate::account::AccountOwner;
 use crate::{PageError, PageQuery, PageResult, Site};
 
-/// Events of one piece of the file.
+/// Number of events in one piece of the file.
 const PIECE: u16 = 500;
 
 /// The columns of a CSV file.
@@ -89,7 +89,7 @@ struct Export {
     computers: Computers,
     format: Format,
     cursor: Option<String>,
-    /// Number of events that may follow.
+    /// Maximum number of remaining events.
     left: u32,
     state: Progress,
 }
@@ -101,7 +101,7 @@ enum Progress {
     Ended,
 }
 
-/// Why a file is not complete. The connection breaks, so that a browser does not take the part for the whole.
+/// Why a file is incomplete. The connection is aborted, so that a browser does not treat the partial file as complete.
 #[derive(Debug)]
 enum ExportError {
     Unavailable,
@@ -159,7 +159,7 @@ impl Export {
 
     fn write(&self, entry: &ActivityEntry, raw: &RawValue, text: &mut String) {
         if self.format == Format::Ndjson {
-            // A line feed occurs between tokens only, where white space has no meaning.
+            // A line feed only occurs between tokens, where white space has no meaning.
             text.extend(raw.get().chars().filter(|character| !matches!(character, '\n' | '\r')));
             text.push('\n');
             return;
@@ -185,7 +185,7 @@ impl Export {
     }
 }
 
-/// A cell of a CSV file (RFC 4180). A text that a spreadsheet would take for a formula begins with an apostrophe.
+/// A cell of a CSV file (RFC 4180). A text that a spreadsheet would interpret as a formula gets an apostrophe as prefix.
 fn cell(text: &str) -> String {
     let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let text = if is_formula { format!("'{text}") } else { text.to_owned() };

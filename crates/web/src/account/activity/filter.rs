@@ -10,10 +10,10 @@ use serde::Deserialize;
 use super::computers::Computers;
 use crate::visitor::quoted;
 
-/// Characters of a text or a name in the address; more are cut off.
+/// Maximum number of characters of a text or name in the URL; longer ones are truncated.
 const TEXT_MAX: usize = 200;
 
-/// `?computer&agent&type&lane&from&to&text&cursor`; an empty or unknown value does not restrict anything.
+/// `?computer&agent&type&lane&from&to&text&cursor`; an empty or unknown value is no restriction.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct FilterQuery {
@@ -28,14 +28,14 @@ pub struct FilterQuery {
     cursor: String,
 }
 
-/// An active filter, with the address of the page without it.
+/// An active filter, with the URL of the page without it.
 pub struct Chip {
     pub name: &'static str,
     pub value: String,
     pub without: String,
 }
 
-/// A lane, with the address of the page of only this lane.
+/// A lane, with the URL of the page of only this lane.
 pub struct LaneChip {
     pub name: &'static str,
     pub is_on: bool,
@@ -57,7 +57,7 @@ impl FilterQuery {
         }
     }
 
-    /// Where the page begins.
+    /// The start of the page.
     pub fn cursor(&self) -> Option<&str> {
         Some(self.cursor.as_str()).filter(|cursor| !cursor.is_empty())
     }
@@ -67,17 +67,17 @@ impl FilterQuery {
         day(&self.from).map(date).unwrap_or_default()
     }
 
-    /// The last day, as the field has it.
+    /// The last day, as the value of its field.
     pub fn to(&self) -> String {
         day(&self.to).map(date).unwrap_or_default()
     }
 
-    /// The text, as the field has it.
+    /// The text, as the value of its field.
     pub fn text(&self) -> String {
         cut(self.text.trim())
     }
 
-    /// The parameters without the cursor, beginning with `?` unless there are none.
+    /// The parameters without the cursor, with the prefix `?`; empty without parameters.
     pub fn parameters(&self) -> String {
         self.with(&[])
     }
@@ -98,7 +98,7 @@ impl FilterQuery {
         self.with(&[("from", &date(of)), ("to", &date(of))])
     }
 
-    /// The parameters with some of them replaced, and without the cursor; empty values are left out.
+    /// The parameters with these replacements and without the cursor; empty values are left out.
     fn with(&self, replaced: &[(&str, &str)]) -> String {
         let own = [
             ("computer", self.computer.as_str()),
@@ -123,7 +123,7 @@ impl FilterQuery {
         parameters
     }
 
-    /// The active filters except the lane, which has chips of its own.
+    /// The active filters except the lane, which has separate chips.
     pub fn chips(&self, computers: &Computers, path: &str) -> Vec<Chip> {
         let filter = self.filter();
         let without = |names: &[(&str, &str)]| format!("{path}{}", self.with(names));
@@ -146,7 +146,7 @@ impl FilterQuery {
         chips
     }
 
-    /// The lanes, the one of the filter switched on; following that one removes it.
+    /// The lanes as links. The filter's lane is on, and its link removes the filter.
     pub fn lanes(&self, path: &str) -> Vec<LaneChip> {
         let chosen = self.lane.parse::<Lane>().ok();
         let chip = |lane: &Lane| {
@@ -177,7 +177,7 @@ fn day(text: &str) -> Option<Day> {
     Some(Day::of(begin)).filter(|day| day.begin() == begin)
 }
 
-/// A day as a field of days has it.
+/// A day as the value of a date field.
 pub fn date(of: Day) -> String {
     of.begin().format("%Y-%m-%d").to_string()
 }

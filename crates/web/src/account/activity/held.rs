@@ -1,4 +1,4 @@
-//! Held events in words: fault, place, next step.
+//! Held events in words: fault, position, next step.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use store::{Store, StoreError};
 use super::computers::Computers;
 use crate::Moment;
 
-/// Entries whose place in their chain is read.
+/// Maximum number of entries with a position in their chain.
 const PLACES_MAX: usize = 20;
-/// Bytes of a body that is read for it.
+/// Maximum size of a body that is read for the position.
 const BODY_BYTES_MAX: u32 = 64 * 1024;
 
 /// A held event.
@@ -29,10 +29,10 @@ pub struct HeldRow {
     pub meaning: &'static str,
     /// The finding of the check.
     pub found: String,
-    /// Its number in its chain, and the one that is expected.
+    /// Its number in its chain, and the expected number.
     pub place: Option<String>,
     pub next: &'static str,
-    /// Path of the page where the next step begins, and its name.
+    /// Path and name of the page for the next step.
     pub link: Option<(&'static str, &'static str)>,
     pub received: Moment,
 }
@@ -57,7 +57,7 @@ impl HeldRow {
     }
 }
 
-/// The rows of entries, the first ones with their places in their chains.
+/// The rows of entries; the first `PLACES_MAX` have positions in their chains.
 pub async fn rows(
     activity: &Activity,
     store: &Store,
@@ -87,7 +87,7 @@ pub async fn rows(
     Ok(rows)
 }
 
-/// The place of an event in its chain, as its body says.
+/// The position of an event in its chain, according to its body.
 #[derive(Debug, Deserialize)]
 struct Place {
     chain_epoch: u64,
@@ -113,8 +113,8 @@ impl Head {
         let PlaceScope { machine_id, agent_id } = &event.scope;
         let filter =
             ActivityFilter { machine: Some(*machine_id), agent: Some(agent_id.clone()), ..ActivityFilter::default() };
-        let found = activity.search(scope, &filter, computers, None, 1).await.ok()?;
-        let (newest, _) = found.entries.first()?;
+        let page = activity.search(scope, &filter, computers, None, 1).await.ok()?;
+        let (newest, _) = page.entries.first()?;
         Some(Self { epoch: newest.chain_epoch?, seq: newest.seq? })
     }
 }
@@ -153,7 +153,6 @@ pub fn in_brief(reason: HoldReason) -> &'static str {
     }
 }
 
-/// The meaning of a reason.
 fn meaning(reason: HoldReason) -> &'static str {
     match reason {
         HoldReason::Unattributed => "An agent sent it before you confirmed that agent, so it belongs to no computer.",
@@ -172,7 +171,6 @@ fn meaning(reason: HoldReason) -> &'static str {
     }
 }
 
-/// What to do next, and the page where that begins.
 fn next_step(reason: HoldReason) -> (&'static str, Option<(&'static str, &'static str)>) {
     match reason {
         HoldReason::Unattributed => (

@@ -1,4 +1,4 @@
-//! How many events arrived since a page was shown. An open page asks every few seconds, while it can be seen.
+//! The number of events that arrived since a page was shown. An open, visible page requests it every few seconds.
 
 use app::services::activity::browse::Activity;
 use axum::Json;
@@ -13,7 +13,7 @@ use super::filter::FilterQuery;
 use crate::account::AccountOwner;
 use crate::{PageError, PageQuery, PageResult, Site};
 
-/// Largest number that is named; more are "more".
+/// Maximum count; a larger number is reported as `more`.
 const COUNT_MAX: u16 = 100;
 
 /// `?after=…`: id of the newest event of the page; empty if it has none.
@@ -33,8 +33,8 @@ pub async fn count(
     let page_error = PageError::store(&site);
     let scope = activity.scope(&owner.account).await.map_err(&page_error)?;
     let computers = Computers::of(&site.ports.store, &owner.account, &scope).await.map_err(&page_error)?;
-    let found = activity.search(&scope, &query.filter(), &computers, None, COUNT_MAX).await;
-    let entries = found.map(|found| found.entries).unwrap_or_default();
+    let page = activity.search(&scope, &query.filter(), &computers, None, COUNT_MAX).await;
+    let entries = page.map(|page| page.entries).unwrap_or_default();
     let after = after.unwrap_or_default();
     let count = entries.iter().position(|(entry, _)| entry.event_id == after).unwrap_or(entries.len());
     let more = count >= usize::from(COUNT_MAX);

@@ -1,4 +1,4 @@
-//! Rows of recorded events: in groups by day, with neighbours that look alike folded into one.
+//! Rows of recorded events: grouped by day, with similar consecutive rows folded into one.
 
 use std::time::Duration;
 
@@ -18,11 +18,11 @@ use super::computers::Computers;
 use crate::Moment;
 use crate::account::consent::words as level_words;
 
-/// Time in which the proofs of a page are read; those that are missing then are unknown.
+/// Maximum time for reading the proofs of a page; later proofs are shown as unknown.
 const PROOFS_DEADLINE: Duration = Duration::from_secs(2);
-/// Minimum number of alike neighbours that are folded.
+/// Minimum number of similar consecutive rows that are folded.
 const FOLD_MIN: usize = 3;
-/// Consent changes within this time of each other, by the service, are one save.
+/// Consent changes by the service within this number of seconds are one save.
 const SAVE_SECONDS: i64 = 2;
 
 /// The events of one UTC day.
@@ -31,7 +31,7 @@ pub struct DayGroup {
     pub folds: Vec<Fold>,
 }
 
-/// Neighbours that look alike, newest first; usually one.
+/// Similar consecutive rows, newest first; usually one.
 pub struct Fold {
     pub rows: Vec<ActivityLine>,
     /// Words for several rows.
@@ -111,7 +111,7 @@ async fn proof(activity: &Activity, scope: &RecordScope, event_id: &str) -> (Pro
     (state, read.canonical_b64.and_then(|text| BASE64_STANDARD.decode(text).ok()))
 }
 
-/// A change of a consent level, as its event says.
+/// A change of a consent level, read from its event.
 #[derive(Debug, Deserialize)]
 pub struct ReportedChange {
     pub level: String,
@@ -125,7 +125,7 @@ pub struct ReportedChange {
     pub paused_until: Option<Timestamp>,
 }
 
-/// The pause of recording that a change is, if it is one.
+/// The start or end of a pause, if the change is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReportedPause {
@@ -163,7 +163,7 @@ impl ReportedChange {
         words(&self.level)
     }
 
-    /// Who changed it.
+    /// The author of the change.
     pub fn author(&self, computers: &Computers) -> String {
         match (self.set_by.as_deref(), self.agent_id) {
             (Some("person"), _) => "you".to_owned(),
@@ -217,7 +217,7 @@ pub fn grouped(rows: Vec<ActivityLine>, now: Timestamp) -> Vec<DayGroup> {
     days.into_iter().map(folded).collect()
 }
 
-/// One fold, or one for each row if there are too few of them.
+/// One fold of all rows, or one per row if there are fewer than [`FOLD_MIN`].
 fn fold(Fold { rows, .. }: Fold) -> Vec<Fold> {
     let [first, ..] = rows.as_slice() else { return Vec::new() };
     if rows.len() < FOLD_MIN && !(first.is_report && rows.len() > 1) {

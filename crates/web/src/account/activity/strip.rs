@@ -1,4 +1,4 @@
-//! The picture of the last 30 days: a bar for each day, stacked by lane, and the same numbers as a list.
+//! The chart of the last 30 days: a bar for each day, stacked by lane, and the same numbers as a list.
 
 use app::services::activity::browse::DAYS;
 use domain::envelope::Lane;
@@ -7,25 +7,25 @@ use statistics::log::DayCounts;
 
 use super::filter::FilterQuery;
 
-/// Units of the picture: width of a day with its gap, width of a bar, height of the highest bar.
+/// Dimensions of the chart: width of a day with its gap, width of a bar, height of the highest bar.
 const STEP: u64 = 12;
 const BAR: u64 = 9;
 const HEIGHT: u64 = 72;
 
-/// The picture with its list.
+/// The chart with its list.
 pub struct Strip {
     pub bars: Vec<Bar>,
     pub days: Vec<DayLine>,
     /// Names of the first and the last day.
     pub first: String,
     pub last: String,
-    /// Words for the whole.
+    /// Summary of the chart in words.
     pub summary: String,
-    /// Days that were not counted, because later ones have too many events.
+    /// Number of days that were not counted, because later days have too many events.
     pub uncounted: i64,
 }
 
-/// A day of the picture.
+/// A day of the chart.
 pub struct Bar {
     pub x: u64,
     pub title: String,
@@ -48,7 +48,7 @@ pub struct DayLine {
 }
 
 impl Strip {
-    /// The last 30 days up to `today`; `None` if nothing happened in them.
+    /// The last 30 days up to `today`; `None` if they have no events.
     pub fn of(counts: &DayCounts, today: Day, query: &FilterQuery, path: &str) -> Option<Self> {
         let first = Day::from(today.number() - DAYS + 1);
         let total = |day: Day| Lane::ALL.iter().filter_map(|lane| counts.events.get(&(day, *lane))).sum::<u64>();
@@ -86,13 +86,13 @@ impl Strip {
         })
     }
 
-    /// Width of the picture.
+    /// Width of the chart.
     pub fn width(&self) -> u64 {
         STEP * self.bars.len() as u64 - (STEP - BAR)
     }
 }
 
-/// The parts of a bar from its foot; a lane with events has a part that can be seen.
+/// The parts of a bar from its bottom; each lane with events has a visible part.
 fn parts(counts: &DayCounts, day: Day, highest: u64) -> Vec<BarPart> {
     let mut foot = HEIGHT;
     let mut parts = Vec::new();

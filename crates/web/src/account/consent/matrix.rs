@@ -57,7 +57,7 @@ impl fmt::Display for RowScope {
 /// One level of the matrix. As text it is the name of its field: `<scope>.<lane>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// All computers, or one of them.
+    /// All computers, or one computer.
     pub scope: RowScope,
     /// The column; `None` for all lanes.
     pub lane: Option<Lane>,
@@ -72,7 +72,7 @@ impl fmt::Display for Cell {
 /// The person's choice in a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CellState {
-    /// None: the cell follows the more general ones.
+    /// No choice: the cell follows the more general cells.
     Follows,
     /// The identities of the account have different choices.
     Mixed,
@@ -81,7 +81,7 @@ pub enum CellState {
 }
 
 impl CellState {
-    /// The value of a field; `None` if it is none.
+    /// Parses the value of a field; `None` if it is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "" => Some(Self::Follows),
@@ -110,7 +110,7 @@ impl CellState {
 /// A change that a form makes to a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CellChange {
-    /// All computers, or one of them.
+    /// All computers, or one computer.
     pub scope: RowScope,
     /// One lane; `None` for all lanes.
     pub lane: Option<Lane>,
@@ -118,7 +118,7 @@ pub struct CellChange {
     pub from: CellState,
     /// The state now.
     pub now: CellState,
-    /// Level that the form asks for.
+    /// The submitted state.
     pub to: CellState,
 }
 
@@ -153,7 +153,7 @@ pub struct ConsentMatrix {
     pub computers: Vec<Computer>,
     /// Recorded levels of the account.
     pub records: Vec<ConsentRecord>,
-    /// Pauses that last.
+    /// Current pauses.
     pub pauses: AccountPauses,
 }
 
@@ -187,7 +187,6 @@ impl ConsentMatrix {
         computer.map_or_else(|| "All computers".to_owned(), name)
     }
 
-    /// The cell of a field.
     fn cell(&self, field: &str) -> Option<Cell> {
         let (scope, lane) = field.split_once('.')?;
         let scope = if scope == ALL { RowScope::Everywhere } else { RowScope::of(self.computer(scope)?) };
@@ -195,7 +194,7 @@ impl ConsentMatrix {
         Some(Cell { scope, lane })
     }
 
-    /// The changes of a form that was built from `base`. Cells that have the submitted state already are no changes.
+    /// The changes of a form that was built from `base`. A cell that already has the submitted state is not changed.
     pub fn changes(
         &self,
         base: &BTreeMap<String, CellState>,
@@ -213,30 +212,30 @@ impl ConsentMatrix {
                 changes.push(CellChange { scope: cell.scope, lane: cell.lane, from, now, to: *to });
             }
         }
-        let kept = self.kept(&changes);
-        changes.extend(kept);
+        let added = self.kept(&changes);
+        changes.extend(added);
         Ok(changes)
     }
 
-    /// Lanes that are stricter for all computers than the level that a computer gets for all of its lanes: as the most specific level
-    /// counts, each needs a level of its own to stay as the form showed it.
+    /// Levels that keep single lanes of a computer as the form showed them, if the computer gets a level for all lanes that is less strict
+    /// than the lane's level for all computers: the most specific level applies.
     fn kept(&self, changes: &[CellChange]) -> Vec<CellChange> {
         let to = |scope: &RowScope, lane: Option<Lane>| {
             let chosen = changes.iter().find(|change| change.scope == *scope && change.lane == lane);
             chosen.map_or_else(|| self.state(&Cell { scope: scope.clone(), lane }), |change| change.to)
         };
-        let mut kept = Vec::new();
+        let mut added = Vec::new();
         for change in changes.iter().filter(|change| change.scope != RowScope::Everywhere && change.lane.is_none()) {
             let Some(level) = change.to.level().filter(|_| change.now == CellState::Follows) else { continue };
             for lane in Lane::ALL.iter().copied().map(Some) {
                 let general = to(&RowScope::Everywhere, lane).level().filter(|general| *general < level);
                 if let (CellState::Follows, Some(general)) = (to(&change.scope, lane), general) {
                     let (scope, now) = (change.scope.clone(), CellState::Follows);
-                    kept.push(CellChange { scope, lane, from: now, now, to: CellState::Level(general) });
+                    added.push(CellChange { scope, lane, from: now, now, to: CellState::Level(general) });
                 }
             }
         }
-        kept
+        added
     }
 
     /// The edits of records that make these changes.
@@ -278,7 +277,7 @@ impl ConsentMatrix {
         self.rules_of(identity).find(same).map(|rule| rule.level)
     }
 
-    /// The level that a cell has without a choice of its own: the strictest of the identities. `None` if no level applies.
+    /// The level of a cell without its own choice: the strictest of the identities' levels. `None` if no level applies.
     pub fn inherited(&self, cell: &Cell) -> Option<ConsentLevel> {
         let machine = cell.scope.machine();
         let of = |identity: &&UserCuid| {
@@ -288,13 +287,13 @@ impl ConsentMatrix {
         self.identities_of(&cell.scope).iter().filter_map(of).min()
     }
 
-    /// Whether a level of the person for all lanes applies to a row. Without one, nothing is enforced but the levels of single lanes.
+    /// Whether a level of the person for all lanes applies to a row. Otherwise only levels of single lanes are enforced.
     pub fn is_chosen(&self, scope: &RowScope) -> bool {
         let cell = Cell { scope: scope.clone(), lane: None };
         self.state(&cell) != CellState::Follows || self.inherited(&cell).is_some()
     }
 
-    /// The choices of a computer of its own.
+    /// The levels that are set for this scope itself.
     pub fn exceptions(&self, scope: &RowScope) -> Vec<(Option<Lane>, ConsentLevel)> {
         let own = columns().map(|lane| (lane, self.state(&Cell { scope: scope.clone(), lane }).level()));
         own.filter_map(|(lane, level)| Some((lane, level?))).collect()
@@ -321,7 +320,7 @@ impl ConsentMatrix {
     }
 }
 
-/// The name of a computer. Without one, the end of its id: the beginning is a time, and similar for computers of one day.
+/// The name of a computer. Without a name, the end of its id: the start is a time, and similar for computers of one day.
 pub fn name(computer: &Computer) -> String {
     computer.shown_name().map_or_else(
         || {
@@ -389,7 +388,7 @@ mod tests {
         assert!(!changes[0].is_conflict());
         let edits = matrix.edits(&changes);
         assert_eq!((edits.len(), edits[0].lane, edits[0].after), (1, Some(Lane::Rsi), Some(ConsentLevel::Full)));
-        // A changed field whose level changed elsewhere is a conflict, unless both chose the same.
+        // A field that was changed here and elsewhere is a conflict, unless both changes are the same.
         let form = fields(&[(&llm, CellState::Level(ConsentLevel::Full))]);
         assert!(matrix.changes(&base, &form).unwrap()[0].is_conflict());
         assert_eq!(matrix.changes(&base, &fields(&[(&llm, CellState::Follows)])).unwrap(), []);

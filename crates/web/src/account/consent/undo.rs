@@ -31,7 +31,8 @@ impl SaveUndo {
         Self(changes.iter().map(step).collect())
     }
 
-    /// The value of the cookie; `None` if there is nothing to undo, or too much. A cell whose identities differed has no inverse.
+    /// The value of the cookie; `None` without changes or with more than `CHANGES_MAX`. A cell of identities with different levels has no
+    /// inverse.
     pub fn seal(&self, account: &UserAccountId) -> Option<String> {
         let is_undoable =
             (1..=CHANGES_MAX).contains(&self.0.len()) && self.0.iter().all(|step| step.before != CellState::Mixed);
@@ -40,7 +41,7 @@ impl SaveUndo {
         is_undoable.then(|| BASE64_URL_SAFE_NO_PAD.encode(format!("{account} {text}")))
     }
 
-    /// The value of a cookie, if this account saved.
+    /// The content of a cookie, if this account made the save.
     pub fn open(value: &str, account: &UserAccountId) -> Option<Self> {
         let text = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(value).ok()?).ok()?;
         let step = |part: &str| {
@@ -55,7 +56,7 @@ impl SaveUndo {
         steps.split(' ').map(step).collect::<Option<Vec<_>>>().map(Self)
     }
 
-    /// Whether the levels are still as the save left them.
+    /// Whether the levels have not changed since the save.
     pub fn fits(&self, matrix: &ConsentMatrix) -> bool {
         let after: BTreeMap<String, CellState> = self.pairs(|step| step.after).collect();
         let before: BTreeMap<String, CellState> = self.pairs(|step| step.before).collect();
@@ -63,13 +64,13 @@ impl SaveUndo {
         changes.is_ok_and(|changes| changes.len() == self.0.len() && changes.iter().all(|change| !change.is_conflict()))
     }
 
-    /// The states that the form to undo is built from.
+    /// The base of the undo form.
     pub fn base(&self) -> String {
         let pairs = self.0.iter().map(|step| format!("{}={}", step.field, step.after.as_str()));
         pairs.collect::<Vec<_>>().join(" ")
     }
 
-    /// The fields of the form to undo.
+    /// The fields of the undo form.
     pub fn fields(&self) -> Vec<(String, &'static str)> {
         self.0.iter().map(|step| (step.field.clone(), step.before.as_str())).collect()
     }

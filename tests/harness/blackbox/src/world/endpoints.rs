@@ -1,4 +1,4 @@
-//! One method per endpoint. None of them asserts a status.
+//! One method per endpoint. The methods do not assert the status.
 
 use bytes::Bytes;
 use harness::event::Machine;
@@ -57,7 +57,7 @@ impl World {
         self.send(request.header(CONTENT_TYPE, "application/json").body(body.into())).await
     }
 
-    /// `GET /api/v1/activity`; `query` is empty or begins with `?`.
+    /// `GET /api/v1/activity`; `query` is empty or starts with `?`.
     pub async fn activity(&self, credential: impl Into<Credential>, query: &str) -> Response {
         self.get(&format!("/api/v1/activity{query}"), &credential.into()).await
     }

@@ -35,7 +35,7 @@ pub struct Agent {
 }
 
 impl World {
-    /// Registers a computer under an identity of its own.
+    /// Registers a computer under a new identity.
     pub async fn machine(&self) -> Machine {
         self.machine_of(&self.rng().cuid2()).await
     }

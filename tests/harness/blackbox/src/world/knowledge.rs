@@ -9,7 +9,7 @@ use crate::contract;
 use crate::stream::Stream;
 
 impl World {
-    /// Creates an API key; `body` has its name and scopes, all of them by default.
+    /// Creates an API key; `body` has its name and scopes, by default all scopes.
     pub async fn key(&self, person: &Person, body: Value) -> Credential {
         let made = self.post("/api/v1/keys", &person.cookie, &body).await.expect(201);
         Credential::Bearer(made["key"].as_str().unwrap().to_owned())
@@ -49,7 +49,7 @@ impl World {
         self.post("/v1/batch-add", key, &body).await
     }
 
-    /// `GET /v1/batch-add/{batch}`: the stream after the message with the id `after`, or from its beginning.
+    /// `GET /v1/batch-add/{batch}`: the stream after the message with the id `after`, or from its start.
     pub async fn rejoin(&self, key: &Credential, batch: &str, after: Option<&str>) -> Stream {
         let mut request = self.request(Method::GET, &format!("/v1/batch-add/{batch}"), key);
         if let Some(id) = after {
@@ -58,7 +58,7 @@ impl World {
         judged(request).await
     }
 
-    /// Adds notes; returns the ids of those that are stored.
+    /// Adds notes; returns the ids of the stored memories.
     pub async fn notes(&self, key: &Credential, contents: &[&str]) -> Vec<String> {
         let contents: Vec<Value> = contents.iter().map(|content| json!({ "content": content })).collect();
         let messages = self.add(key, json!({ "contents": contents })).await.whole().await;

@@ -16,12 +16,12 @@ const VARIABLE: &str = "TMPDIR";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => make(),
         ["watch", run, maker, folder] => watchdog::watch(run, maker, folder.as_ref(), remove),
         _ => Err(io::Error::other("usage: test-folder")),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("test-folder: {error}");

@@ -38,7 +38,7 @@ fn run(arguments: &[std::ffi::OsString]) -> io::Result<ExitCode> {
 /// Copies the output, and inserts the times before the summary.
 fn relay(from: &mut impl BufRead, to: &mut impl Write) -> io::Result<()> {
     let mut times = Times::default();
-    // A rule, which may be that of the summary; then the summary and the lines after it.
+    // A horizontal rule, possibly the rule above the summary; then the summary and the lines after it.
     let mut held = Vec::new();
     let mut is_summary = false;
     let mut line = Vec::new();
