@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use actors::InfraError;
 use app::config::Urls;
-use app::services::Ports;
 use app::services::labels::Labels;
 use app::services::usage::{UsageBars, UsageOwner};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use domain::Clock;
 use domain::Timestamp;
 use domain::claim::Registration;
 use domain::ids::{MachineUuid, UserAccountId};
@@ -30,7 +30,7 @@ use super::error::{ApiError, ApiResult, Code};
 use super::named::Named;
 
 /// Maximum number of computers in one response or page.
-pub const COMPUTERS_MAX: usize = 500;
+pub use app::services::machines::COMPUTERS_MAX;
 /// Maximum number of agents in one response or page.
 pub const AGENTS_MAX: usize = 500;
 /// `via` of every computer.
@@ -103,9 +103,14 @@ impl Listed {
 /// `GET /api/v1/account/summary`: 200 `{version, generated_at, sections, errors}`.
 ///
 /// Sections are read concurrently, each with its own deadline. A failed section is left out and named in `errors`.
-pub async fn summary(State(ports): State<Ports>, State(usage): State<UsageBars>, caller: Caller) -> ApiResult {
+pub async fn summary(
+    State(store): State<Store>,
+    State(clock): State<Clock>,
+    State(usage): State<UsageBars>,
+    caller: Caller,
+) -> ApiResult {
     let account = caller.account().ok_or(Code::UserNotFound)?;
-    let (Ports { store, clock, .. }, deadline) = (&ports, usage.account_settings().section_deadline);
+    let deadline = usage.account_settings().section_deadline;
     let (own, plan_and_usage, computers, agents) = tokio::join!(
         within(deadline, async { Ok(store.account_by_id(account).await?) }),
         within(deadline, plan_and_usage(&usage, account)),

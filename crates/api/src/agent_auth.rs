@@ -6,13 +6,14 @@ use actors::claim::{
     Claims, CompleteError, ExchangeError, Registered, RegisteredVariant, StartError, StartedClaim, Tokens,
 };
 use app::config::Urls;
-use app::services::Ports;
 use app::services::claims::{ClaimConfirmations, MayConfirm};
 use axum::extract::State;
+use domain::Clock;
 use domain::claim::{ATTEMPT_SECONDS, AttemptRefusal, INTERVAL_SECONDS};
 use domain::ids::Email;
 use domain::secret::Secret;
 use serde_json::{Value, json};
+use store::Store;
 use wire::Done;
 use wire::agent_auth::{
     ASSERTION_GRANT, AgentClaim, ClaimRequest, ClaimResult, CompleteRequest, RegistrationResult, RegistrationVariant,
@@ -123,10 +124,10 @@ pub async fn token(State(claims): State<Claims>, form: FormBody) -> ApiResult {
 }
 
 /// `POST /api/v1/agent-auth/revoke`: always 200, for unknown tokens too (RFC 7009, section 2.2).
-pub async fn revoke(State(ports): State<Ports>, RawBody(body): RawBody) -> ApiResult {
+pub async fn revoke(State(store): State<Store>, State(clock): State<Clock>, RawBody(body): RawBody) -> ApiResult {
     let form: Vec<(String, String)> = serde_urlencoded::from_bytes(&body).unwrap_or_default();
     if let Some((_, token)) = form.into_iter().find(|(name, _)| name == "token") {
-        let (store, hash, now) = (ports.store, Secret::presented(token).hash(), ports.clock.now());
+        let (hash, now) = (Secret::presented(token).hash(), clock.now());
         actors::detached(async move { store.token_revoke(&hash, now).await }).await??;
     }
     body::answer(&Revoked {})

@@ -14,6 +14,7 @@ use app::config::{SigninSettings, Urls};
 use app::phase::Phases;
 use app::services::Ports;
 use app::services::activity::browse::{Activity, ActivityChoices};
+use app::services::agents::Agents;
 use app::services::api_keys::ApiKeys;
 use app::services::claims::ClaimConfirmations;
 use app::services::closing::Closings;
@@ -98,6 +99,7 @@ pub struct HttpParts {
 #[derive(Debug)]
 struct Services {
     activity: Activity,
+    agents: Agents,
     api_keys: ApiKeys,
     batches: Batches,
     claims: ClaimConfirmations,
@@ -145,7 +147,7 @@ impl HttpState {
         error::begin_counting();
         let settings = &app.settings;
         let batch = &settings.knowledge.batch;
-        let ports = Ports { store: app.store.clone(), clock: app.clock.clone(), rng: app.rng.clone() };
+        let ports = Ports::new(app.store.clone(), app.clock.clone(), app.rng.clone());
         let services = Services::new(&app, &ports);
         let seal = Seal::new(app.codes.clone());
         let gate = Arc::new(Gate::new(settings.http.requests_max));
@@ -209,6 +211,7 @@ impl Services {
         };
         Self {
             activity: Activity::new(ports(), app.upstream.clone(), settings.activity.clone(), choices),
+            agents: Agents::new(ports()),
             api_keys: ApiKeys::new(ports(), settings.api_keys.per_account_max),
             batches: Batches::new(ports(), app.ingestion.clone(), knowledge.batch.clone()),
             claims: ClaimConfirmations::new(app.claims.clone(), recent.clone(), settings.claims.require_session),
@@ -271,6 +274,7 @@ parts! {
     Intake = app.intake;
     SignIns = app.signins;
     Activity = services.activity;
+    Agents = services.agents;
     Upstream = app.upstream;
     Store = app.store;
     Clock = app.clock;

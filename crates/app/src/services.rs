@@ -11,7 +11,8 @@
 //! | [`api_keys`] | create, find and revoke API keys |
 //! | [`devices`] | approve and deny device codes |
 //! | [`claims`] | confirm agents |
-//! | [`machines`] | register and detach computers |
+//! | [`agents`] | agents of an account |
+//! | [`machines`] | register, list and detach computers |
 //! | [`consent`] | read and set consent levels |
 //! | [`activity`] | the recorded events that a party may see |
 //! | [`closing`] | close an account |
@@ -24,6 +25,7 @@
 //! | [`oidc`] | sign-in with OpenID Connect providers |
 
 pub mod activity;
+pub mod agents;
 pub mod api_keys;
 pub mod claims;
 pub mod closing;
@@ -46,10 +48,17 @@ use store::Store;
 /// The resources that most services use. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Ports {
-    /// The main database.
-    pub store: Store,
+    /// The main database, for services alone.
+    store: Store,
     /// The current time.
     pub clock: Clock,
     /// The source of ids, secrets and codes.
     pub rng: Rng,
+}
+
+impl Ports {
+    /// The resources of a running server.
+    pub fn new(store: Store, clock: Clock, rng: Rng) -> Self {
+        Self { store, clock, rng }
+    }
 }

@@ -180,12 +180,7 @@ fn draw(
 }
 
 async fn standing(site: &Site, attempt: &str) -> Result<Option<(Registration, Option<Attempt>)>, PageError> {
-    let store = &site.ports.store;
-    let owner = store.attempt_owner(&Secret::presented(attempt).hash()).await.map_err(PageError::store(site))?;
-    match owner {
-        Some(owner) => store.registration_by_id(owner).await.map_err(PageError::store(site)),
-        None => Ok(None),
-    }
+    site.agents.of_attempt(&Secret::presented(attempt)).await.map_err(PageError::of(site))
 }
 
 async fn look(site: &Site, visitor: &SignedIn, address: IpAddr, attempt: &str) -> Result<ClaimView, PageError> {

@@ -21,6 +21,7 @@ use api::seal::Seal;
 use api::{HttpState, origin};
 use app::services::confirmation::RecentSignIn;
 use app::services::devices::DeviceApprovals;
+use app::services::devices::{AskingDevice, OTHERS_MAX};
 use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -31,7 +32,6 @@ use domain::consent::ConsentLevel;
 use domain::device::approval::ApprovalRefusal;
 use domain::device::{DeviceState, PollState, UserCode};
 use serde::Deserialize;
-use store::device::{AskingDevice, OTHERS_MAX};
 
 use super::account::consent::{chosen_level, words};
 use super::network::Network;

@@ -57,7 +57,7 @@ async fn links(
     account: &UserAccountId,
     ids: &[SpaceId],
 ) -> Result<Vec<SpaceLink>, PageError> {
-    let spaces = spaces.list(account).await.map_err(PageError::store(site))?;
+    let spaces = spaces.list(account).await.map_err(PageError::of(site))?;
     let link = |space: Space| SpaceLink { id: space.id.to_string(), name: space.name.as_str().to_owned() };
     Ok(spaces.into_iter().filter(|space| ids.contains(&space.id)).map(link).collect())
 }

@@ -6,7 +6,6 @@ use api::error::{ApiError, Code};
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use store::StoreError;
 
 use super::{PageLayout, SignedIn, Site, page};
 
@@ -110,12 +109,6 @@ impl PageError {
     /// A redirect to another page.
     pub fn elsewhere(path: &str) -> Self {
         Self(Box::new(Redirect::to(path).into_response()))
-    }
-
-    /// For [`Result::map_err`]: the store failed.
-    pub fn store(site: &Site) -> impl Fn(StoreError) -> Self {
-        let site = site.clone();
-        move |error| Self::api(&site, &error.into())
     }
 
     /// For [`Result::map_err`]: any error that converts to an error of the API.

@@ -151,7 +151,7 @@ pub async fn show_code(
     PageQuery(FaultQuery { fault }): PageQuery<FaultQuery>,
 ) -> PageResult {
     let ticket = match ticket_cookie(&headers, &pages) {
-        Some(secret) => pages.signins.ticket(&secret).await.map_err(PageError::store(&pages.site))?,
+        Some(secret) => pages.signins.ticket(&secret).await.map_err(PageError::of(&pages.site))?,
         None => None,
     };
     let Some(Ticket { email, next, tries, expires_at, .. }) = ticket.clone() else {

@@ -8,16 +8,31 @@ use axum::response::{IntoResponse, Redirect, Response};
 use api::HttpState;
 use app::config::Urls;
 use app::services::Ports;
+use app::services::agents::Agents;
+use app::services::consent::Consent;
+use app::services::knowledge::memories::Memories;
+use app::services::knowledge::spaces::Spaces;
+use app::services::machines::Machines;
 
 use crate::flash;
 
-/// URLs for links and the layout, the store for the rows that a page shows, the clock for relative times. Clones share them.
+/// URLs for links and the layout, the services of what most pages show, the clock for relative times. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Site {
     /// The public URLs.
     pub urls: Arc<Urls>,
-    /// Store, clock and randomness.
+    /// Clock and randomness.
     pub ports: Ports,
+    /// The agents of the account.
+    pub agents: Agents,
+    /// The computers of the account.
+    pub machines: Machines,
+    /// The consent of the account.
+    pub consent: Consent,
+    /// The memories of the account.
+    pub memories: Memories,
+    /// The spaces of the account.
+    pub spaces: Spaces,
 }
 
 impl Site {
@@ -31,6 +46,14 @@ impl Site {
 
 impl FromRef<HttpState> for Site {
     fn from_ref(state: &HttpState) -> Self {
-        Self { urls: Arc::from_ref(state), ports: Ports::from_ref(state) }
+        Self {
+            urls: Arc::from_ref(state),
+            ports: Ports::from_ref(state),
+            agents: Agents::from_ref(state),
+            machines: Machines::from_ref(state),
+            consent: Consent::from_ref(state),
+            memories: Memories::from_ref(state),
+            spaces: Spaces::from_ref(state),
+        }
     }
 }

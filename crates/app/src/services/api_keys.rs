@@ -114,6 +114,12 @@ impl ApiKeys {
         self.ports.store.api_keys_of_account(account, LISTED_MAX).await
     }
 
+    /// A key of an account, valid or not.
+    #[boxed]
+    pub async fn of_account(&self, id: ApiKeyId, account: &UserAccountId) -> Result<Option<ApiKey>, StoreError> {
+        self.ports.store.api_key_of_account(id, account).await
+    }
+
     /// Creates a key and returns it with its secret, which is stored only as a hash.
     #[boxed]
     pub async fn create(&self, new: NewKey, _: RecentlySignedIn) -> Result<(ApiKey, Secret), CreateRefusal> {

@@ -1,6 +1,9 @@
 //! Consent levels: how much of an event may be recorded (`docs/decisions/0014-consent.md`,
 //! `docs/decisions/0015-reports-of-consent.md`).
 
+pub use store::consent::ConsentRecord;
+pub use store::consent::pause::AccountPauses;
+
 use std::time::Duration;
 
 use actors::InfraError;
@@ -10,14 +13,14 @@ use actors::mail::queued;
 use actors::outbox::Outbox;
 use domain::Timestamp;
 use domain::consent::pause::Pause;
-use domain::consent::{Author, ConsentEdit, ConsentLevel, ConsentRule, effective_level, explicit_level};
+use domain::consent::{Author, ConsentEdit, ConsentLevel, ConsentRule, effective_level, explicit_level, person_rule};
 use domain::envelope::Lane;
 use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::mail;
 use store::StoreError;
-use store::consent::pause::{AccountPauses, PauseChange, PauseScope};
-use store::consent::{ConsentEdited, ConsentRecord, LevelAuthor, OthersLevel};
+use store::consent::pause::{PauseChange, PauseScope};
+use store::consent::{ConsentEdited, LevelAuthor, OthersLevel};
 use store::held::Sender;
 
 use super::Ports;
@@ -130,6 +133,17 @@ impl From<StoreError> for ConsentRefusal {
     fn from(error: StoreError) -> Self {
         Self::Infra(error.into())
     }
+}
+
+/// The consent of an account.
+#[derive(Debug)]
+pub struct AccountConsent {
+    /// The identities of the account.
+    pub identities: Vec<UserCuid>,
+    /// The recorded levels.
+    pub records: Vec<ConsentRecord>,
+    /// The pauses that last.
+    pub pauses: AccountPauses,
 }
 
 impl Consent {
@@ -285,6 +299,30 @@ impl Consent {
             Some(machine) => PauseScope::Machine(self.owned(account, machine).await?.user_cuid, machine),
             None => PauseScope::Account(self.with_identities(account).await?),
         })
+    }
+
+    /// The recorded levels and the pauses of an account, which may have no computer.
+    #[boxed]
+    pub async fn of_account(&self, account: &UserAccountId) -> Result<AccountConsent, StoreError> {
+        let store = &self.ports.store;
+        let (identities, records, pauses) = tokio::join!(
+            store.identities_of_account(account),
+            store.consent_of_account(account),
+            store.pauses_of_account(account, self.ports.clock.now()),
+        );
+        Ok(AccountConsent { identities: identities?, records: records?, pauses: pauses? })
+    }
+
+    /// The person's level for a computer and all lanes; `None` if they chose none, so that none is enforced.
+    #[boxed]
+    pub async fn chosen(
+        &self,
+        account: &UserAccountId,
+        machine: MachineUuid,
+    ) -> Result<Option<ConsentLevel>, StoreError> {
+        let records = self.ports.store.consent_of_account(account).await?;
+        let rules = records.iter().map(|record| &record.rule);
+        Ok(person_rule(rules, Some(machine), None).map(|rule| rule.level))
     }
 
     /// All records of an account.

@@ -1,5 +1,7 @@
 //! Device codes: a person approves or denies the computer that shows one (`docs/decisions/0004-device-codes.md`).
 
+pub use store::device::{AskingDevice, OTHERS_MAX};
+
 use std::time::Duration;
 
 use actors::InfraError;

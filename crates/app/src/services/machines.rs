@@ -1,5 +1,7 @@
 //! Registration and detachment of computers (`docs/decisions/0002-accounts-and-computers.md`).
 
+pub use store::machine::Computer;
+
 use actors::InfraError;
 use actors::Unavailable;
 use domain::Timestamp;
@@ -12,7 +14,10 @@ use super::Ports;
 use crate::config::{MachineRegistration, MachineSettings};
 use async_recursion::async_recursion as boxed;
 
-/// Registers and detaches computers. Clones share the database.
+/// Maximum number of computers in a list.
+pub const COMPUTERS_MAX: usize = 500;
+
+/// Registers, lists and detaches computers. Clones share the database.
 #[derive(Debug, Clone)]
 pub struct Machines {
     ports: Ports,
@@ -106,6 +111,32 @@ impl Machines {
     pub async fn detach(&self, machine: MachineUuid, account: UserAccountId) -> Result<bool, InfraError> {
         let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
         Ok(actors::detached(async move { store.machine_detach(machine, &account, now).await }).await??)
+    }
+
+    /// The computers that are attached to an account, the newest first.
+    #[boxed]
+    pub async fn attached(&self, account: &UserAccountId) -> Result<Vec<Computer>, StoreError> {
+        self.ports.store.computers_of_account(account, COMPUTERS_MAX).await
+    }
+
+    /// Computers that were attached to an account.
+    #[boxed]
+    pub async fn ended(&self, account: &UserAccountId, rows_max: usize) -> Result<Vec<Computer>, StoreError> {
+        self.ports.store.computers_ended(account, rows_max).await
+    }
+
+    /// A computer that is attached to an account, or was.
+    #[boxed]
+    pub async fn of_account(
+        &self,
+        machine: MachineUuid,
+        account: &UserAccountId,
+    ) -> Result<Option<Computer>, StoreError> {
+        let is_it = |computer: &Computer| computer.machine_uuid == machine;
+        if let Some(computer) = self.attached(account).await?.into_iter().find(is_it) {
+            return Ok(Some(computer));
+        }
+        Ok(self.ended(account, COMPUTERS_MAX).await?.into_iter().find(is_it))
     }
 
     /// The e-mail address of an account's owner; `None` if a person does not own it yet.

@@ -1,12 +1,14 @@
 //! Browser sessions of a person.
 
+pub use store::session::Session;
+
 use std::time::Duration;
 
 use actors::InfraError;
 use domain::ids::{PersonId, SessionId};
 use domain::secret::{Secret, SecretHash};
 use store::StoreError;
-use store::session::{Session, SessionFacts};
+use store::session::SessionFacts;
 
 use super::Ports;
 use crate::config::SessionSettings;

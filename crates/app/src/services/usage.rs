@@ -1,6 +1,8 @@
 //! The remaining share of a plan (`docs/protocol/account.md#usage-bar`, `docs/decisions/0008-usage-and-quotas.md`). The API, the account
 //! summary and the account page show the same values.
 
+pub use store::usage::UsageDay;
+
 use std::sync::Arc;
 
 use actors::InfraError;
@@ -11,7 +13,6 @@ use domain::ids::UserAccountId;
 use domain::recorder::Recorder;
 use domain::usage::{Allowance, Day, PercentLeft, Plan, QuotaUsed, UsageWindow};
 use store::held::Sender;
-use store::usage::UsageDay;
 use store::{Store, StoreError};
 use wire::usage::{ByteLimit, Measure, UsageBar, UsageLimits};
 

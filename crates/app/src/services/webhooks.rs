@@ -1,5 +1,7 @@
 //! Endpoints that an account is notified at (`docs/decisions/0033-notifications.md`).
 
+pub use store::webhook::DeliveryRecord;
+
 use actors::webhook::{EndpointRefusal, EndpointRules, WebhookSettings};
 use actors::{InfraError, Unavailable};
 use domain::Timestamp;
@@ -10,7 +12,7 @@ use domain::webhook::{
     DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, TEST, Webhook, chosen_kinds, notification_id,
 };
 use store::StoreError;
-use store::webhook::{DeliveryRecord, NewWebhook, WebhookUpdate};
+use store::webhook::{NewWebhook, WebhookUpdate};
 
 use super::Ports;
 use super::confirmation::RecentlySignedIn;

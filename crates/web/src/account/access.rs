@@ -8,6 +8,7 @@ use app::services::api_keys::{ApiKeys, CreateRefusal, NewKey};
 use app::services::confirmation::RecentSignIn;
 use app::services::feeds::Feeds;
 use app::services::knowledge::Spaces;
+use app::services::sessions::Session;
 use app::services::sessions::Sessions;
 use app::services::webhooks::Webhooks;
 use askama::Template;
@@ -19,7 +20,6 @@ use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope};
 use domain::ids::{ApiKeyId, SessionId, SpaceId};
 use domain::signin::SignInMethod;
 use domain::space::Space;
-use store::session::Session;
 
 use super::AccountOwner;
 use super::undo::{ConfirmForm, gone};
@@ -130,7 +130,7 @@ async fn draw(
     fault: Option<&'static str>,
 ) -> PageResult {
     let AccessPages { site, sessions, keys, spaces, recent, webhooks, feeds } = pages;
-    let (now, page_error) = (site.ports.clock.now(), PageError::store(site));
+    let (now, page_error) = (site.ports.clock.now(), PageError::of(site));
     let (sessions, keys, spaces) =
         tokio::join!(sessions.list(owner.visitor.person), keys.list(&owner.account), spaces.list(&owner.account));
     let spaces = spaces.map_err(&page_error)?;

@@ -20,7 +20,6 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use domain::usage::Day;
-use store::held::HeldScope;
 
 use self::computers::{ComputerChoice, Computers};
 use self::filter::{Chip, FilterQuery, LaneChip};
@@ -77,20 +76,19 @@ pub async fn show(
     PageQuery(query): PageQuery<FilterQuery>,
 ) -> PageResult {
     let now = site.ports.clock.now();
-    let page_error = PageError::store(&site);
+    let page_error = PageError::of(&site);
     let scope = activity.scope(&owner.account).await.map_err(&page_error)?;
-    let computers = Computers::of(&site.ports.store, &owner.account, &scope).await.map_err(&page_error)?;
+    let computers = Computers::of(&site, &owner.account, &scope).await?;
     let filter = query.filter();
-    let held = HeldScope::Account(owner.account.clone());
     let page_events = activity.settings().page_events;
     let (found, counts, held, keys) = tokio::join!(
         activity.search(&scope, &filter, &computers, query.cursor(), page_events),
         activity.days(&scope, &filter),
-        site.ports.store.held_unclassified(&held, HELD_MAX),
+        activity.held(&owner.account, HELD_MAX),
         activity.keys(),
     );
     let (held, more_held) = held.map_err(&page_error)?;
-    let held = held::rows(&activity, &site.ports.store, &scope, held, &computers, now).await.map_err(&page_error)?;
+    let held = held::rows(&activity, &scope, held, &computers, now).await.map_err(PageError::of(&site))?;
     let frame = PageLayout::new(&site, Some(&owner.visitor));
     let path = format!("{}{PATH}", frame.root);
     let counts = counts.unwrap_or_else(|error| {

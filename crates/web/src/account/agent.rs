@@ -73,11 +73,10 @@ async fn draw(
 ) -> PageResult {
     let now = site.ports.clock.now();
     let id: RegistrationId = id.parse().map_err(|_| gone(site, &owner.visitor))?;
-    let page_error = PageError::store(site);
-    let agent = site.ports.store.registration_by_id(id).await.map_err(&page_error)?.map(|(agent, _)| agent);
-    let is_theirs = |agent: &Registration| agent.claim.as_ref().is_some_and(|claim| claim.account == owner.account);
-    let agent = agent.filter(is_theirs).ok_or_else(|| gone(site, &owner.visitor))?;
-    let confirmed = site.ports.store.confirmed_by(id).await.map_err(&page_error)?;
+    let page_error = PageError::of(site);
+    let agent = site.agents.of_account(id, &owner.account).await.map_err(&page_error)?;
+    let agent = agent.ok_or_else(|| gone(site, &owner.visitor))?;
+    let confirmed = site.agents.confirmed_by(id).await.map_err(&page_error)?;
     let own = agent.label.as_ref().map(Label::as_str).unwrap_or_default().to_owned();
     let (label, fault) = fault.map_or((own, None), |(typed, fault)| (typed, Some(fault)));
     Ok(page(

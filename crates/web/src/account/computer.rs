@@ -1,13 +1,13 @@
 //! The page of one computer: its name, state and way to end it.
 
 use app::services::labels::Labels;
+use app::services::machines::Computer;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use domain::ids::MachineUuid;
 use domain::label::Label;
 use serde::Deserialize;
-use store::machine::Computer;
 
 use super::AccountOwner;
 use super::consent::{chosen_level, words};
@@ -15,11 +15,7 @@ use super::home::{OverviewPages, STRIP_DAYS, state_of, strip_of};
 use super::undo::gone;
 use crate::strip::DayStrip;
 use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
-use api::account::COMPUTERS_MAX;
 use api::named::Named;
-
-/// Maximum number of ended computers that are looked at.
-const ENDED_MAX: usize = 500;
 
 #[derive(Template)]
 #[template(path = "account/computer.html")]
@@ -120,14 +116,9 @@ async fn draw(
 
 /// A computer that is or was attached to the account.
 pub(super) async fn find(site: &Site, owner: &AccountOwner, machine_uuid: &str) -> Result<Computer, PageError> {
-    let (store, page_error) = (&site.ports.store, PageError::store(site));
-    let is_it = |computer: &Computer| computer.machine_uuid.to_string() == machine_uuid;
-    let attached = store.computers_of_account(&owner.account, COMPUTERS_MAX).await.map_err(&page_error)?;
-    if let Some(computer) = attached.into_iter().find(is_it) {
-        return Ok(computer);
-    }
-    let ended = store.computers_ended(&owner.account, ENDED_MAX).await.map_err(&page_error)?;
-    ended.into_iter().find(is_it).ok_or_else(|| gone(site, &owner.visitor))
+    let machine: MachineUuid = machine_uuid.parse().map_err(|_| gone(site, &owner.visitor))?;
+    let computer = site.machines.of_account(machine, &owner.account).await.map_err(PageError::of(site))?;
+    computer.ok_or_else(|| gone(site, &owner.visitor))
 }
 
 /// The name of a computer. Without one, the end of its id: the beginning is a time, and similar for computers of one day.

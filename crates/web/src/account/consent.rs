@@ -14,14 +14,14 @@ use std::sync::Arc;
 use api::cookie::{Cookie, Cookies};
 use api::named::Named;
 use app::services::consent::{Consent, Edited};
+use app::services::machines::Computer;
 use askama::Template;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use domain::consent::{Author, ConsentLevel, person_rule};
+use domain::consent::{Author, ConsentLevel};
 use domain::envelope::Lane;
 use domain::ids::{MachineUuid, UserAccountId};
-use store::machine::Computer;
 
 use self::matrix::{Cell, CellChange, CellState, ConsentMatrix, RowScope, columns};
 use self::undo::SaveUndo;
@@ -335,9 +335,7 @@ pub(crate) async fn chosen_level(
     account: &UserAccountId,
     machine: MachineUuid,
 ) -> Result<Option<ConsentLevel>, PageError> {
-    let records = site.ports.store.consent_of_account(account).await.map_err(PageError::store(site))?;
-    let rules = records.iter().map(|record| &record.rule);
-    Ok(person_rule(rules, Some(machine), None).map(|rule| rule.level))
+    site.consent.chosen(account, machine).await.map_err(PageError::of(site))
 }
 
 /// A level in words.

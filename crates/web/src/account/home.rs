@@ -1,5 +1,7 @@
 //! The overview: the first steps, usage, computers, agents.
 
+use app::services::machines::Computer;
+use app::services::usage::UsageDay;
 use app::services::usage::{UsageBars, UsageNumbers, UsageOwner};
 use askama::Template;
 use axum::extract::{FromRef, State};
@@ -9,8 +11,6 @@ use domain::Timestamp;
 use domain::claim::Registration;
 use domain::ids::UserAccountId;
 use domain::usage::Day;
-use store::machine::Computer;
-use store::usage::UsageDay;
 use wire::usage::ByteLimit;
 
 use super::AccountOwner;
@@ -20,7 +20,7 @@ use super::pause::PauseView;
 use crate::strip::DayStrip;
 use crate::{Moment, PageError, PageLayout, PageResult, Site, page};
 use api::HttpState;
-use api::account::{AGENTS_MAX, COMPUTERS_MAX};
+use api::account::AGENTS_MAX;
 
 /// Number of days in the small charts.
 pub(super) const STRIP_DAYS: i64 = 30;
@@ -120,14 +120,13 @@ struct AgentRow {
 pub async fn show(State(pages): State<OverviewPages>, owner: AccountOwner) -> PageResult {
     let OverviewPages { site, bars, memories_max } = &pages;
     let now = site.ports.clock.now();
-    let page_error = PageError::store(site);
-    let store = &site.ports.store;
-    let (computers, pauses, agents, ended, kept, history, usage) = tokio::join!(
-        store.computers_of_account(&owner.account, COMPUTERS_MAX),
-        store.pauses_of_account(&owner.account, now),
-        store.agents_of_account(&owner.account, AGENTS_MAX),
-        store.computers_ended(&owner.account, ENDED_MAX),
-        store.memories_kept(&owner.account),
+    let page_error = PageError::of(site);
+    let (computers, consent, agents, ended, kept, history, usage) = tokio::join!(
+        site.machines.attached(&owner.account),
+        site.consent.of_account(&owner.account),
+        site.agents.list(&owner.account, AGENTS_MAX),
+        site.machines.ended(&owner.account, ENDED_MAX),
+        site.memories.kept(&owner.account),
         bars.history(&owner.account, STRIP_DAYS),
         numbers(bars, &owner.account),
     );
@@ -137,7 +136,7 @@ pub async fn show(State(pages): State<OverviewPages>, owner: AccountOwner) -> Pa
     let (ended_agents, agents): (Vec<Registration>, Vec<Registration>) =
         agents.into_iter().partition(|agent| agent.revoked_at.is_some());
     let computers = computers.map_err(&page_error)?;
-    let pause = PauseView::new(&pauses.map_err(&page_error)?, &computers, now);
+    let pause = PauseView::new(&consent.map_err(&page_error)?.pauses, &computers, now);
     let computers: Vec<ComputerRow> = computers.into_iter().map(computer).collect();
     let (kept, limit) = (kept.map_err(&page_error)?, u64::from(*memories_max));
     let steps = Steps::of(!computers.is_empty(), !agents.is_empty(), kept > 0);

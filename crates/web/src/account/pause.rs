@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use app::services::consent::AccountPauses;
 use app::services::consent::{Consent, ConsentRefusal};
+use app::services::machines::Computer;
 use axum::extract::State;
 use domain::Timestamp;
 use domain::consent::Author;
 use domain::ids::MachineUuid;
 use serde::Deserialize;
-use store::consent::pause::AccountPauses;
-use store::machine::Computer;
 
 use super::AccountOwner;
 use super::computer::computer_name;

@@ -1,7 +1,6 @@
 //! The pages that ask for a confirmation: each lists the effects, and the things that stay.
 
 use actors::claim::Claims;
-use api::account::COMPUTERS_MAX;
 use api::named::Named;
 use app::services::api_keys::ApiKeys;
 use app::services::machines::Machines;
@@ -42,10 +41,9 @@ pub(crate) fn lines<const N: usize>(lines: [&str; N]) -> Vec<String> {
 
 /// `GET /account/computers/{machine_uuid}/detach`
 pub async fn detach_question(State(site): State<Site>, owner: AccountOwner, Named(machine_uuid): Named) -> PageResult {
-    let computers =
-        site.ports.store.computers_of_account(&owner.account, COMPUTERS_MAX).await.map_err(PageError::store(&site))?;
-    let computer = computers.into_iter().find(|computer| computer.machine_uuid.to_string() == machine_uuid);
-    let computer = computer.ok_or_else(|| gone(&site, &owner.visitor))?;
+    let machine: MachineUuid = machine_uuid.parse().map_err(|_| gone(&site, &owner.visitor))?;
+    let computer = site.machines.of_account(machine, &owner.account).await.map_err(PageError::of(&site))?;
+    let computer = computer.filter(|computer| computer.account.is_some()).ok_or_else(|| gone(&site, &owner.visitor))?;
     let name = computer.shown_name().unwrap_or("this computer").to_owned();
     let frame = PageLayout::new(&site, Some(&owner.visitor));
     Ok(page(
@@ -88,14 +86,11 @@ pub async fn detach(
 /// `GET /account/agents/{id}/revoke`
 pub async fn revoke_question(State(site): State<Site>, owner: AccountOwner, Named(id): Named) -> PageResult {
     let agent_id: RegistrationId = id.parse().map_err(|_| gone(&site, &owner.visitor))?;
-    let agent = site.ports.store.registration_by_id(agent_id).await.map_err(PageError::store(&site))?;
-    let theirs = agent.is_some_and(|(agent, _)| {
-        agent.revoked_at.is_none() && agent.claim.is_some_and(|claim| claim.account == owner.account)
-    });
-    if !theirs {
+    let agent = site.agents.of_account(agent_id, &owner.account).await.map_err(PageError::of(&site))?;
+    if agent.is_none_or(|agent| agent.revoked_at.is_some()) {
         return Err(gone(&site, &owner.visitor));
     }
-    let confirmed = site.ports.store.confirmed_by(agent_id).await.map_err(PageError::store(&site))?;
+    let confirmed = site.agents.confirmed_by(agent_id).await.map_err(PageError::of(&site))?;
     let frame = PageLayout::new(&site, Some(&owner.visitor));
     let mut lost = lines([
         "Its tokens, its assertions and its claim token stop working at once and permanently.",
@@ -143,10 +138,15 @@ pub async fn revoke(
 }
 
 /// `GET /account/keys/{id}/revoke`
-pub async fn revoke_key_question(State(site): State<Site>, owner: AccountOwner, Named(id): Named) -> PageResult {
+pub async fn revoke_key_question(
+    State(site): State<Site>,
+    State(keys): State<ApiKeys>,
+    owner: AccountOwner,
+    Named(id): Named,
+) -> PageResult {
     let now = site.ports.clock.now();
     let key: ApiKeyId = id.parse().map_err(|_| gone(&site, &owner.visitor))?;
-    let key = site.ports.store.api_key_of_account(key, &owner.account).await.map_err(PageError::store(&site))?;
+    let key = keys.of_account(key, &owner.account).await.map_err(PageError::of(&site))?;
     let key = key.filter(|key| key.is_good(now)).ok_or_else(|| gone(&site, &owner.visitor))?;
     let frame = PageLayout::new(&site, Some(&owner.visitor));
     Ok(page(

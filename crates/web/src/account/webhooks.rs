@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use api::HttpState;
 use api::named::Named;
 use app::services::confirmation::RecentSignIn;
+use app::services::webhooks::DeliveryRecord;
 use app::services::webhooks::{EndpointChange, NewEndpoint, WebhookRefusal, Webhooks};
 use askama::Template;
 use axum::extract::{FromRef, State};
@@ -12,7 +13,6 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use domain::ids::WebhookId;
 use domain::webhook::{DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, Webhook};
-use store::webhook::DeliveryRecord;
 
 use super::AccountOwner;
 use super::kinds::{KindTick, is_on_at_first, is_sent, sent, ticks};

@@ -77,11 +77,9 @@ pub async fn show(
 
 async fn draw(pages: &AddPages, owner: &AccountOwner, status: StatusCode, draft: Draft) -> PageResult {
     let site = &pages.site;
-    let (now, failed) = (site.ports.clock.now(), PageError::store(site));
-    let (spaces, batches) = tokio::join!(
-        pages.spaces.list(&owner.account),
-        site.ports.store.batches_of_account(&owner.account, BATCHES_LISTED),
-    );
+    let (now, failed) = (site.ports.clock.now(), PageError::of(site));
+    let (spaces, batches) =
+        tokio::join!(pages.spaces.list(&owner.account), pages.batches.list(&owner.account, BATCHES_LISTED),);
     let (spaces, default_space) = SpaceRow::all(spaces.map_err(&failed)?, owner);
     Ok(page(
         status,

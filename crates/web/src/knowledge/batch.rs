@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use api::named::Named;
+use app::services::knowledge::batches::Batch;
 use app::services::knowledge::{Batches, Spaces};
 use askama::Template;
 use axum::extract::State;
@@ -13,8 +14,6 @@ use domain::batch::{BatchEnd, ItemOutcome, Journal};
 use domain::ids::{BatchId, MemoryId, SpaceId, UserAccountId};
 use domain::item::Fault;
 use serde::Deserialize;
-use store::batch::Batch;
-use store::memory::MemoryScope;
 
 use super::found::titled;
 use super::{SpaceLink, TAB, capitalised, gone, links, page_error};
@@ -89,12 +88,13 @@ pub struct BatchQuery {
 pub async fn show(
     State(site): State<Site>,
     State(spaces): State<Spaces>,
+    State(batches): State<Batches>,
     owner: AccountOwner,
     Named(id): Named,
     PageQuery(query): PageQuery<BatchQuery>,
 ) -> PageResult {
     let id: BatchId = id.parse().map_err(|_| gone(&site, &owner.visitor))?;
-    let batch = site.ports.store.batch_by_id(id, Some(&owner.account)).await.map_err(PageError::store(&site))?;
+    let batch = batches.of_account(id, &owner.account).await.map_err(PageError::of(&site))?;
     let batch = batch.ok_or_else(|| gone(&site, &owner.visitor))?;
     let frame = PageLayout::new(&site, Some(&owner.visitor));
     let now = site.ports.clock.now();
@@ -162,8 +162,7 @@ pub(super) async fn titles(
     account: &UserAccountId,
     ids: &[MemoryId],
 ) -> Result<HashMap<MemoryId, String>, PageError> {
-    let scope = MemoryScope::Account(account.clone());
-    let memories = site.ports.store.memories_by_id(ids, &scope, 1).await.map_err(PageError::store(site))?;
+    let memories = site.memories.of_account(ids, account).await.map_err(PageError::of(site))?;
     Ok(memories.into_iter().map(|memory| (memory.id, titled(memory.title))).collect())
 }
 

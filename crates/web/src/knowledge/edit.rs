@@ -3,11 +3,11 @@
 use api::named::Named;
 use app::services::knowledge::Refusal;
 use app::services::knowledge::edit::RequestedEdit;
+use app::services::knowledge::memories::Memory;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use domain::space::AccessType;
-use store::memory::Memory;
 use uuid::Uuid;
 
 use super::found::titled;
@@ -113,7 +113,7 @@ async fn draw(
     fault: Option<String>,
 ) -> PageResult {
     let site = &pages.site;
-    let spaces = pages.spaces.list(&owner.account).await.map_err(PageError::store(site))?;
+    let spaces = pages.spaces.list(&owner.account).await.map_err(PageError::of(site))?;
     let places =
         spaces.into_iter().filter(|space| space.access >= AccessType::Edit || memory.spaces.contains(&space.id));
     let places = places.map(|space| Place {

@@ -98,7 +98,7 @@ pub async fn search(
     if !headers.contains_key(PART) {
         return draw(&pages, &owner, query).await;
     }
-    let spaces = pages.spaces.list(&owner.account).await.map_err(PageError::store(&pages.site))?;
+    let spaces = pages.spaces.list(&owner.account).await.map_err(PageError::of(&pages.site))?;
     let (spaces, _) = SpaceRow::all(spaces, &owner);
     let searched = Searched::by(&pages, &owner, query, &names(&spaces)).await?;
     Ok(page(StatusCode::OK, &ResultsPart { frame: PageLayout::new(&pages.site, Some(&owner.visitor)), searched }))
@@ -106,12 +106,12 @@ pub async fn search(
 
 async fn draw(pages: &HomePages, owner: &AccountOwner, query: SearchPageQuery) -> PageResult {
     let site = &pages.site;
-    let (store, now, page_failed) = (&site.ports.store, site.ports.clock.now(), PageError::store(site));
+    let (now, page_failed) = (site.ports.clock.now(), PageError::of(site));
     let (access, newest) = (owner.access(), ListParams { limit: Some(NEWEST), ..ListParams::default() });
     let (spaces, newest, memories) = tokio::join!(
         pages.spaces.list(&owner.account),
         pages.memories.list(&access, &newest),
-        store.memories_kept(&owner.account),
+        pages.memories.kept(&owner.account),
     );
     let (spaces, _) = SpaceRow::all(spaces.map_err(&page_failed)?, owner);
     let names = names(&spaces);

@@ -125,10 +125,10 @@ pub async fn show(
         pages.spaces.list(&owner.account),
         pages.memories.list(&access, &params),
         pages.memories.tags(&access),
-        site.ports.store.memories_kept(&owner.account),
+        pages.memories.kept(&owner.account),
     );
     let failed = page_error(site, &owner.visitor);
-    let (spaces, _) = SpaceRow::all(spaces.map_err(PageError::store(site))?, &owner);
+    let (spaces, _) = SpaceRow::all(spaces.map_err(PageError::of(site))?, &owner);
     let listed = listed.map_err(&failed)?;
     let names = names(&spaces);
     let chip = |(tag, count): (domain::memory::Tag, u64)| {
@@ -150,7 +150,7 @@ pub async fn show(
                 .collect(),
             tags: tags.map_err(&failed)?.into_iter().take(TAGS_SHOWN).map(chip).collect(),
             memories: listed.memories.into_iter().map(|memory| MemoryRow::of(memory, &names, &owner, now)).collect(),
-            kept: kept.map_err(PageError::store(site))?,
+            kept: kept.map_err(PageError::of(site))?,
             next: listed.next.map(|id| LibraryQuery { cursor: id.to_string(), ..query.clone() }.end()),
             spaces,
             query,

@@ -64,8 +64,7 @@ pub async fn stream(
     let last_received = last_event_id(&headers).map_err(PageError::of(&site))?;
     let joined = batches.join(&access, id, last_received, from.after).await;
     let feed = joined.map_err(page_error(&site, &owner.visitor))?;
-    let batch =
-        site.ports.store.batch_by_id(feed.batch(), Some(&owner.account)).await.map_err(PageError::store(&site))?;
+    let batch = batches.of_account(feed.batch(), &owner.account).await.map_err(PageError::of(&site))?;
     let batch = batch.ok_or_else(|| gone(&site, &owner.visitor))?;
     let (spaces, begun) = (batch.spaces, batch.created_at);
     if feed.is_at_end() {

@@ -2,12 +2,12 @@
 
 use api::HttpState;
 use api::named::Named;
+use app::services::knowledge::memories::Memory;
 use app::services::knowledge::{Memories, Spaces};
 use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
 use domain::ids::MemoryId;
-use store::memory::Memory;
 
 use super::found::titled;
 use super::{SpaceLink, TAB, gone, links, page_error};

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use app::services::knowledge::batches::BatchSummary;
+use app::services::knowledge::memories::Memory;
 use domain::Timestamp;
 use domain::ids::SpaceId;
 use domain::space::{AccessType, DEFAULT_NAME, Space};
-use store::batch::BatchSummary;
-use store::memory::Memory;
 
 use super::SpaceLink;
 use super::found::titled;

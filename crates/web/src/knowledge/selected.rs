@@ -2,12 +2,12 @@
 
 use app::services::knowledge::Refusal;
 use app::services::knowledge::edit::RequestedEdit;
+use app::services::knowledge::memories::Memory;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use domain::ids::{MemoryId, SpaceId};
-use store::memory::{Memory, MemoryScope};
 use uuid::Uuid;
 
 use super::found::titled;
@@ -70,8 +70,7 @@ pub async fn change(
         Ok(action) => action,
     };
     // Memories of other accounts are left out here, so that the counts below are correct.
-    let scope = MemoryScope::Account(owner.account.clone());
-    let own = site.ports.store.memories_by_id(&ids, &scope, 1).await.map_err(PageError::store(site))?;
+    let own = pages.memories.of_account(&ids, &owner.account).await.map_err(PageError::of(site))?;
     if matches!(action, Action::Question) {
         return Ok(question(&pages, &owner, own, &query));
     }

@@ -1,6 +1,7 @@
 //! Settings: spaces, the rules for new content with the rejected content, and API keys.
 
 use api::HttpState;
+use app::services::knowledge::filters::FiledVerdict;
 use app::services::knowledge::{Filters, Spaces};
 use askama::Template;
 use axum::extract::{FromRef, State};
@@ -9,7 +10,6 @@ use domain::filter::{
     CATEGORY_CHARS_MAX, FilterIssue, FilterSettings, FilterUpdate, ITEM_CHARS_MAX, PROMPT_CHARS_MAX, VerdictBy,
 };
 use serde::Deserialize;
-use store::filter::FiledVerdict;
 
 use super::row::SpaceRow;
 use super::{TAB, capitalised};
@@ -135,7 +135,7 @@ impl SettingsPages {
 
     /// The page with the stored rules.
     async fn stored(&self, owner: &AccountOwner, status: StatusCode, draft: SpaceDraft) -> PageResult {
-        let settings = self.filters.find(&owner.account).await.map_err(PageError::store(&self.site))?;
+        let settings = self.filters.find(&owner.account).await.map_err(PageError::of(&self.site))?;
         let warnings = self.filters.warnings(&settings).into_iter().map(in_words).collect();
         let form = SettingsForm {
             on: settings.should_llm_filter.then(String::new),
@@ -157,11 +157,9 @@ impl SettingsPages {
         new_space: SpaceDraft,
     ) -> PageResult {
         let site = &self.site;
-        let (now, failed) = (site.ports.clock.now(), PageError::store(site));
-        let (verdicts, spaces) = tokio::join!(
-            site.ports.store.verdicts_of_account(&owner.account, VERDICTS_LISTED),
-            self.spaces.list(&owner.account),
-        );
+        let (now, failed) = (site.ports.clock.now(), PageError::of(site));
+        let (verdicts, spaces) =
+            tokio::join!(self.filters.verdicts(&owner.account, VERDICTS_LISTED), self.spaces.list(&owner.account),);
         let verdict = |filed: FiledVerdict| VerdictRow {
             subject: filed.subject,
             is_kept: filed.verdict.keep,

@@ -2,6 +2,7 @@
 
 use api::named::Named;
 use app::services::knowledge::Spaces;
+use app::services::knowledge::spaces::SpaceChange;
 use app::services::knowledge::spaces::{Contents, DeletedSpace};
 use askama::Template;
 use axum::extract::State;
@@ -9,7 +10,6 @@ use axum::http::StatusCode;
 use domain::ids::SpaceId;
 use domain::space::{AccessType, Space, SpaceName};
 use serde::Deserialize;
-use store::space::SpaceChange;
 
 use super::settings::{SettingsPages, SpaceDraft};
 use super::{TAB, fault, gone, page_error};
@@ -125,7 +125,7 @@ pub async fn question(State(site): State<Site>, owner: AccountOwner, Named(id): 
     if space.access != AccessType::Owner || space.is_default {
         return Err(gone(&site, &owner.visitor));
     }
-    let memories = site.ports.store.memories_in_space(space.id).await.map_err(PageError::store(&site))?;
+    let memories = site.spaces.memories(space.id).await.map_err(PageError::of(&site))?;
     let frame = PageLayout::new(&site, Some(&owner.visitor));
     Ok(page(StatusCode::OK, &SpaceDeletePage { frame, tab: TAB, space, memories }))
 }
@@ -157,8 +157,8 @@ pub async fn delete(
 /// A space that the account belongs to.
 async fn seen(site: &Site, owner: &AccountOwner, id: &str) -> Result<Space, PageError> {
     let id: SpaceId = id.parse().map_err(|_| gone(site, &owner.visitor))?;
-    let seen = site.ports.store.spaces_readable(&[id], &owner.account).await.map_err(PageError::store(site))?;
-    seen.into_iter().next().ok_or_else(|| gone(site, &owner.visitor))
+    let space = site.spaces.of_account(id, &owner.account).await.map_err(PageError::of(site))?;
+    space.ok_or_else(|| gone(site, &owner.visitor))
 }
 
 async fn shown(
@@ -168,7 +168,7 @@ async fn shown(
     space: Space,
     wrong: Option<(String, &'static str)>,
 ) -> PageResult {
-    let memories = site.ports.store.memories_in_space(space.id).await.map_err(PageError::store(site))?;
+    let memories = site.spaces.memories(space.id).await.map_err(PageError::of(site))?;
     let (entered, fault) = match wrong {
         Some((entered, fault)) => (entered, Some(fault)),
         None => (space.name.as_str().to_owned(), None),

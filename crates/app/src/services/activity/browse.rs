@@ -4,12 +4,14 @@
 //! filters only by lane and start; the rest of the filter is compared with a limited number of read entries
 //! (`docs/decisions/0016-account-reads.md`).
 
+pub use store::held::Unclassified;
+
 use std::sync::Arc;
 
 use actors::upstream::Upstream;
 use domain::Timestamp;
 use domain::envelope::Lane;
-use domain::ids::{EventId, MachineUuid, UserAccountId};
+use domain::ids::{EventId, HeldId, MachineUuid, UserAccountId};
 use domain::usage::Day;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -17,6 +19,7 @@ use statistics::contract::{ActivityQuery, Passed, RecordScope, Unavailable};
 use statistics::log::{DayCounts, DayQuery, Log, LogError};
 use statistics::proof::AuditProof;
 use store::StoreError;
+use store::held::HeldScope;
 
 use super::scope_of_account;
 use crate::services::Ports;
@@ -188,6 +191,22 @@ impl Activity {
     #[boxed]
     pub async fn scope(&self, account: &UserAccountId) -> Result<RecordScope, StoreError> {
         scope_of_account(&self.ports.store, account).await
+    }
+
+    /// The held events of an account, newest first, and whether there are more.
+    #[boxed]
+    pub async fn held(
+        &self,
+        account: &UserAccountId,
+        rows_max: usize,
+    ) -> Result<(Vec<Unclassified>, bool), StoreError> {
+        self.ports.store.held_unclassified(&HeldScope::Account(account.clone()), rows_max).await
+    }
+
+    /// The body of a held event, if it is stored and has at most `bytes_max` bytes.
+    #[boxed]
+    pub async fn held_body(&self, id: HeldId, bytes_max: u32) -> Result<Option<Vec<u8>>, StoreError> {
+        self.ports.store.held_body(id, bytes_max).await
     }
 
     /// Whether the log is embedded: only then it counts days and finds the next event of a chain.

@@ -1,9 +1,12 @@
 //! Batches: add items, rejoin the stream of a batch, cancel it (`docs/decisions/0024-batches.md`).
 
+pub use store::batch::{Batch, BatchSummary};
+
 use actors::InfraError;
 use actors::ingest::{AddedBatch, BatchSettings, BatchStreamReader, Ingestion, Repeatable, Submission};
 use domain::batch::{BatchKind, Item, MessageId};
-use domain::ids::BatchId;
+use domain::ids::{BatchId, UserAccountId};
+use store::StoreError;
 use store::batch::BatchAccess;
 use uuid::Uuid;
 
@@ -30,6 +33,18 @@ impl Batches {
     /// Maximum size of a note, in bytes.
     pub fn note_bytes_max(&self) -> usize {
         self.settings.note_bytes_max
+    }
+
+    /// A batch of an account.
+    #[boxed]
+    pub async fn of_account(&self, id: BatchId, account: &UserAccountId) -> Result<Option<Batch>, StoreError> {
+        self.ports.store.batch_by_id(id, Some(account)).await
+    }
+
+    /// The newest batches of an account.
+    #[boxed]
+    pub async fn list(&self, account: &UserAccountId, rows_max: usize) -> Result<Vec<BatchSummary>, StoreError> {
+        self.ports.store.batches_of_account(account, rows_max).await
     }
 
     /// Stores a batch and starts its work. Returns the stream of its messages; for a `repeat` of an earlier request, the stream of that

@@ -1,5 +1,7 @@
 //! Filter settings of an account: rules for new content.
 
+pub use store::filter::FiledVerdict;
+
 use domain::filter::{FilterChange, FilterSettings, FilterUpdate};
 use domain::ids::UserAccountId;
 use store::StoreError;
@@ -31,6 +33,12 @@ impl Filters {
     #[boxed]
     pub async fn find(&self, account: &UserAccountId) -> Result<FilterSettings, StoreError> {
         self.ports.store.filter_settings(account).await
+    }
+
+    /// The newest verdicts about content of an account.
+    #[boxed]
+    pub async fn verdicts(&self, account: &UserAccountId, rows_max: usize) -> Result<Vec<FiledVerdict>, StoreError> {
+        self.ports.store.verdicts_of_account(account, rows_max).await
     }
 
     /// Replaces all settings of an account. A key for certain spaces may not, since filters apply to all spaces.

@@ -1,11 +1,14 @@
 //! Single memories: read and delete. [`library`](super::library) lists them, [`edit`](super::edit) changes and [`import`](super::import)
 //! restores them.
 
+pub use store::memory::Memory;
+
 use std::sync::Arc;
 
-use domain::ids::MemoryId;
+use domain::ids::{MemoryId, UserAccountId};
 use knowledge::Pipeline;
-use store::memory::{Memory, MemoryQuota, MemoryScope, Unlink};
+use store::StoreError;
+use store::memory::{MemoryQuota, MemoryScope, Unlink};
 
 use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
@@ -82,6 +85,18 @@ impl Memories {
             memory.spaces.retain(|space| spaces.contains(space));
         }
         Ok(memory)
+    }
+
+    /// The memories of an account among `ids`, without their texts.
+    #[boxed]
+    pub async fn of_account(&self, ids: &[MemoryId], account: &UserAccountId) -> Result<Vec<Memory>, StoreError> {
+        self.ports.store.memories_by_id(ids, &MemoryScope::Account(account.clone()), 1).await
+    }
+
+    /// Number of memories of an account.
+    #[boxed]
+    pub async fn kept(&self, account: &UserAccountId) -> Result<u64, StoreError> {
+        self.ports.store.memories_kept(account).await
     }
 
     /// Deletes a memory of the account. A key for certain spaces removes it from those spaces, and deletes it if it is in no other.

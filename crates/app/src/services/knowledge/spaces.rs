@@ -1,10 +1,12 @@
 //! Spaces: create, list, change and delete (`docs/decisions/0020-keys-and-spaces.md`).
 
+pub use store::space::SpaceChange;
+
 use domain::ids::{SpaceId, UserAccountId};
 use domain::space::{AccessType, Space, SpaceName};
 use store::StoreError;
 use store::memory::{Moved, Unlink};
-use store::space::{SpaceChange, SpaceCreate};
+use store::space::SpaceCreate;
 
 use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
@@ -32,6 +34,18 @@ impl Spaces {
     #[boxed]
     pub async fn list(&self, account: &UserAccountId) -> Result<Vec<Space>, StoreError> {
         self.ports.store.spaces_of_account(account, LISTED_MAX).await
+    }
+
+    /// A space that an account belongs to.
+    #[boxed]
+    pub async fn of_account(&self, id: SpaceId, account: &UserAccountId) -> Result<Option<Space>, StoreError> {
+        Ok(self.ports.store.spaces_readable(&[id], account).await?.pop())
+    }
+
+    /// Number of memories in a space.
+    #[boxed]
+    pub async fn memories(&self, id: SpaceId) -> Result<u64, StoreError> {
+        self.ports.store.memories_in_space(id).await
     }
 
     /// Creates a space. A key for certain spaces may not, since it would not cover the new space.

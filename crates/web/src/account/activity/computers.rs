@@ -6,10 +6,10 @@ use api::account::COMPUTERS_MAX;
 use app::services::activity::browse::ComputerNames;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId};
 use statistics::contract::RecordScope;
-use store::{Store, StoreError};
 
 use crate::account::agent::agent_name;
 use crate::account::computer::computer_name;
+use crate::{PageError, Site};
 
 /// The name of the service among the computers.
 pub const SERVICE: &str = "attache";
@@ -35,15 +35,16 @@ pub struct ComputerChoice {
 
 impl Computers {
     /// Reads the names of the computers in `scope`.
-    pub async fn of(store: &Store, account: &UserAccountId, scope: &RecordScope) -> Result<Self, StoreError> {
-        let mut rows = store.computers_ended(account, COMPUTERS_MAX).await?;
-        rows.extend(store.computers_of_account(account, COMPUTERS_MAX).await?);
+    pub async fn of(site: &Site, account: &UserAccountId, scope: &RecordScope) -> Result<Self, PageError> {
+        let page_error = PageError::of(site);
+        let mut rows = site.machines.ended(account, COMPUTERS_MAX).await.map_err(&page_error)?;
+        rows.extend(site.machines.attached(account).await.map_err(&page_error)?);
         let mut names: BTreeMap<MachineUuid, String> =
             scope.shown.computers.iter().map(|computer| (computer.machine, nameless(computer.machine))).collect();
         names.extend(rows.iter().map(|computer| (computer.machine_uuid, computer_name(computer))));
         let service: Vec<MachineUuid> = scope.shown.service.iter().map(|chain| chain.machine).collect();
         names.extend(service.iter().map(|machine| (*machine, SERVICE.to_owned())));
-        let agents = store.agents_of_account(account, AGENTS_MAX).await?;
+        let agents = site.agents.list(account, AGENTS_MAX).await.map_err(&page_error)?;
         let agents = agents.iter().map(|agent| (agent.id, agent_name(agent))).collect();
         Ok(Self { names, service, agents })
     }

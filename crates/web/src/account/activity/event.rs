@@ -96,7 +96,7 @@ pub async fn show(
     Named(id): Named,
 ) -> PageResult {
     let now = site.ports.clock.now();
-    let page_error = PageError::store(&site);
+    let page_error = PageError::of(&site);
     let id: EventId = id.parse().map_err(|_| not_found(&site, &owner))?;
     let scope = activity.scope(&owner.account).await.map_err(&page_error)?;
     let answer = activity.proof(&scope, id).await.map_err(|error| {
@@ -118,7 +118,7 @@ pub async fn show(
         let text = domain::foreign::escaped(&text.chars().take(FOREIGN_MAX).collect::<String>());
         return Ok(page(StatusCode::OK, &ForeignPage { frame, tab: "activity", id: id.to_string(), text }));
     };
-    let computers = Computers::of(&site.ports.store, &owner.account, &scope).await.map_err(&page_error)?;
+    let computers = Computers::of(&site, &owner.account, &scope).await?;
     let received_at_ms = received_at_ms(&proof);
     let (previous, next, keys) = tokio::join!(
         neighbour(&activity, &scope, proof.chain.prev_event_id, now),

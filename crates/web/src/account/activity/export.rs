@@ -52,11 +52,11 @@ pub async fn export(
     PageQuery(query): PageQuery<FilterQuery>,
     PageQuery(FormatQuery { format }): PageQuery<FormatQuery>,
 ) -> PageResult {
-    let page_error = PageError::store(&site);
+    let page_error = PageError::of(&site);
     let place = streams.place(&owner.account).map_err(PageError::of(&site))?;
     let format = format.unwrap_or_default();
     let scope = activity.scope(&owner.account).await.map_err(&page_error)?;
-    let computers = Computers::of(&site.ports.store, &owner.account, &scope).await.map_err(&page_error)?;
+    let computers = Computers::of(&site, &owner.account, &scope).await?;
     let left = activity.settings().export_events_max;
     let name = date(Day::of(site.ports.clock.now()));
     let filter = query.filter();

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use actors::InfraError;
+use app::services::activity::browse::Unclassified;
 use app::services::activity::browse::{Activity, ActivityFilter};
 use domain::Timestamp;
 use domain::held::HoldReason;
 use domain::ids::MachineUuid;
 use serde::Deserialize;
 use statistics::contract::RecordScope;
-use store::held::Unclassified;
-use store::{Store, StoreError};
 
 use super::computers::Computers;
 use crate::Moment;
@@ -60,16 +60,15 @@ impl HeldRow {
 /// The rows of entries; the first `PLACES_MAX` have positions in their chains.
 pub async fn rows(
     activity: &Activity,
-    store: &Store,
     scope: &RecordScope,
     held: Vec<Unclassified>,
     computers: &Computers,
     now: Timestamp,
-) -> Result<Vec<HeldRow>, StoreError> {
+) -> Result<Vec<HeldRow>, InfraError> {
     let mut heads: BTreeMap<(MachineUuid, String), Option<Head>> = BTreeMap::new();
     let mut rows = Vec::with_capacity(held.len());
     for (number, held) in held.into_iter().enumerate() {
-        let body = if number < PLACES_MAX { store.held_body(held.id, BODY_BYTES_MAX).await? } else { None };
+        let body = if number < PLACES_MAX { activity.held_body(held.id, BODY_BYTES_MAX).await? } else { None };
         let event = body.and_then(|body| serde_json::from_slice::<Place>(&body).ok());
         let place = match event.filter(|event| scope.shown.has_computer(event.scope.machine_id)) {
             Some(event) => {

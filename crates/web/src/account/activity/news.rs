@@ -30,9 +30,9 @@ pub async fn count(
     PageQuery(query): PageQuery<FilterQuery>,
     PageQuery(AfterQuery { after }): PageQuery<AfterQuery>,
 ) -> PageResult {
-    let page_error = PageError::store(&site);
+    let page_error = PageError::of(&site);
     let scope = activity.scope(&owner.account).await.map_err(&page_error)?;
-    let computers = Computers::of(&site.ports.store, &owner.account, &scope).await.map_err(&page_error)?;
+    let computers = Computers::of(&site, &owner.account, &scope).await?;
     let page = activity.search(&scope, &query.filter(), &computers, None, COUNT_MAX).await;
     let entries = page.map(|page| page.entries).unwrap_or_default();
     let after = after.unwrap_or_default();

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use api::account::COMPUTERS_MAX;
+use app::services::consent::AccountPauses;
+use app::services::consent::{AccountConsent, ConsentRecord};
+use app::services::machines::Computer;
 use domain::consent::{ConsentEdit, ConsentLevel, ConsentRule, computer_rule, person_rule};
 use domain::envelope::Lane;
 use domain::ids::{MachineUuid, UserCuid};
-use store::consent::ConsentRecord;
-use store::consent::pause::AccountPauses;
-use store::machine::Computer;
 
 use crate::account::AccountOwner;
 use crate::{PageError, Site};
@@ -160,19 +159,11 @@ pub struct ConsentMatrix {
 impl ConsentMatrix {
     /// Reads the levels of an account.
     pub async fn load(site: &Site, owner: &AccountOwner) -> Result<Self, PageError> {
-        let (store, page_error) = (&site.ports.store, PageError::store(site));
-        let (identities, computers, records, pauses) = tokio::join!(
-            store.identities_of_account(&owner.account),
-            store.computers_of_account(&owner.account, COMPUTERS_MAX),
-            store.consent_of_account(&owner.account),
-            store.pauses_of_account(&owner.account, site.ports.clock.now()),
-        );
-        Ok(Self {
-            identities: identities.map_err(&page_error)?,
-            computers: computers.map_err(&page_error)?,
-            records: records.map_err(&page_error)?,
-            pauses: pauses.map_err(&page_error)?,
-        })
+        let (computers, consent) =
+            tokio::join!(site.machines.attached(&owner.account), site.consent.of_account(&owner.account));
+        let page_error = PageError::of(site);
+        let AccountConsent { identities, records, pauses } = consent.map_err(&page_error)?;
+        Ok(Self { identities, computers: computers.map_err(&page_error)?, records, pauses })
     }
 
     /// The computer with this id.
