@@ -90,7 +90,7 @@ async fn a_question_is_asked_only_so_often() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_much_patience_is_not_waited_for() {
+async fn a_long_delay_that_a_server_requests_is_not_waited_for() {
     let (url, requests) = peer(vec![much_later]).await;
     let error = client(&url).account_computers().await.unwrap_err();
     assert_eq!(error.refusal().unwrap().retry_after, Some(Duration::from_hours(1)));
