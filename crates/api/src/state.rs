@@ -14,7 +14,7 @@ use app::config::{SigninSettings, Urls};
 use app::phase::Phases;
 use app::services::Ports;
 use app::services::activity::browse::{Activity, ActivityChoices};
-use app::services::agents::Agents;
+use app::services::agents::AccountAgents;
 use app::services::api_keys::ApiKeys;
 use app::services::claims::ClaimConfirmations;
 use app::services::closing::Closings;
@@ -99,7 +99,7 @@ pub struct HttpParts {
 #[derive(Debug)]
 struct Services {
     activity: Activity,
-    agents: Agents,
+    agents: AccountAgents,
     api_keys: ApiKeys,
     batches: Batches,
     claims: ClaimConfirmations,
@@ -211,7 +211,7 @@ impl Services {
         };
         Self {
             activity: Activity::new(ports(), app.upstream.clone(), settings.activity.clone(), choices),
-            agents: Agents::new(ports()),
+            agents: AccountAgents::new(ports()),
             api_keys: ApiKeys::new(ports(), settings.api_keys.per_account_max),
             batches: Batches::new(ports(), app.ingestion.clone(), knowledge.batch.clone()),
             claims: ClaimConfirmations::new(app.claims.clone(), recent.clone(), settings.claims.require_session),
@@ -274,7 +274,7 @@ parts! {
     Intake = app.intake;
     SignIns = app.signins;
     Activity = services.activity;
-    Agents = services.agents;
+    AccountAgents = services.agents;
     Upstream = app.upstream;
     Store = app.store;
     Clock = app.clock;

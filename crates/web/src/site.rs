@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use api::HttpState;
 use app::config::Urls;
 use app::services::Ports;
-use app::services::agents::Agents;
+use app::services::agents::AccountAgents;
 use app::services::consent::Consent;
 use app::services::knowledge::memories::Memories;
 use app::services::knowledge::spaces::Spaces;
@@ -24,7 +24,7 @@ pub struct Site {
     /// Clock and randomness.
     pub ports: Ports,
     /// The agents of the account.
-    pub agents: Agents,
+    pub agents: AccountAgents,
     /// The computers of the account.
     pub machines: Machines,
     /// The consent of the account.
@@ -49,7 +49,7 @@ impl FromRef<HttpState> for Site {
         Self {
             urls: Arc::from_ref(state),
             ports: Ports::from_ref(state),
-            agents: Agents::from_ref(state),
+            agents: AccountAgents::from_ref(state),
             machines: Machines::from_ref(state),
             consent: Consent::from_ref(state),
             memories: Memories::from_ref(state),

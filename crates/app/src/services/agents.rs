@@ -12,11 +12,11 @@ use async_recursion::async_recursion as boxed;
 
 /// Reads agents. Clones share the database.
 #[derive(Debug, Clone)]
-pub struct Agents {
+pub struct AccountAgents {
     ports: Ports,
 }
 
-impl Agents {
+impl AccountAgents {
     /// Agents in the store of `ports`.
     pub fn new(ports: Ports) -> Self {
         Self { ports }
