@@ -167,7 +167,7 @@ fn malformed<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e io::Error> {
     of_io.filter(is_fault).or_else(|| malformed(error.source()?))
 }
 
-/// The pieces of a body; those of a body in one piece are not copied.
+/// The pieces of a body; a body in one piece is not copied.
 #[derive(Debug, Default)]
 struct Received {
     first: Bytes,
@@ -216,7 +216,7 @@ pub fn json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     fitting(canonical::parse(bytes)?)
 }
 
-/// The same for a route whose error for text that is not JSON is `invalid_json`.
+/// The same for routes that refuse other text than JSON with `invalid_json`.
 pub fn json_or_invalid_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     fitting(canonical::parse(bytes).map_err(|fault| match fault.reason {
         MalformedReason::NotUtf8 | MalformedReason::NotJson => Code::InvalidJson.into(),

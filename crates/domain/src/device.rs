@@ -130,7 +130,7 @@ pub struct DeviceCode {
 }
 
 /// A key of the knowledge API that a computer asks for along with its attachment (`docs/decisions/0004-device-codes.md`). The
-/// computer made the key and keeps it; the server learns the hash alone.
+/// computer made the key and keeps it; the server learns only the hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedKey {
     /// SHA-256 of the key.
@@ -146,7 +146,7 @@ pub struct WantedAgent {
     pub registration: RegistrationId,
     /// SHA-256 of its claim token, which proves that the computer holds the registration.
     pub claim_token: SecretHash,
-    /// The tool whose agent it is.
+    /// The tool of the agent.
     pub tool: Tool,
 }
 

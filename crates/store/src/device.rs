@@ -55,7 +55,7 @@ pub enum DeviceStart {
         /// How long until there is room for another.
         retry_after: TimeDelta,
     },
-    /// The computer was detached or removed meanwhile.
+    /// The computer was detached or removed in the meantime.
     MachineGone,
 }
 
@@ -85,7 +85,7 @@ pub struct AskingDevice {
 pub struct AskingAgent {
     /// Its registration.
     pub registration: RegistrationId,
-    /// The tool whose agent it is.
+    /// The tool of the agent.
     pub tool: Tool,
     /// SHA-256 of its claim token; `None` when the registration is gone.
     pub claim_token: Option<SecretHash>,
@@ -93,12 +93,12 @@ pub struct AskingAgent {
     pub account: Option<UserAccountId>,
 }
 
-/// Whose wrong codes are counted together.
+/// The party that one count of wrong codes belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guesser {
     /// Id of the signed-in person.
     pub person: PersonId,
-    /// Whether an agent typed for them: codes that all their agents typed are counted apart from those that they typed themselves.
+    /// Whether an agent typed the code: the codes of all agents of a person have a separate count.
     pub by_agent: bool,
 }
 
@@ -135,7 +135,7 @@ pub struct AttachedDevice {
     pub agent: Option<(RegistrationId, Tool)>,
 }
 
-/// Consents of a person beside the attachment.
+/// Consents of a person in addition to the attachment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Agreed {
     /// The key that the computer asks for becomes valid.
@@ -170,10 +170,10 @@ impl Store {
         // An approval and a new code both lock this row first, so they cannot deadlock.
         const LOCK: &str =
             "UPDATE machines SET machine_uuid = machine_uuid WHERE machine_uuid = $1 AND secret_hash IS NOT NULL";
-        // Of those in the window, the one whose leaving makes room.
+        // The guess in the window that makes room when it leaves.
         const FULL: &str = "SELECT created_at FROM device_codes WHERE machine_uuid = $1 AND created_at > $2
             ORDER BY created_at DESC LIMIT 1 OFFSET $3";
-        // All of it in one look: SQLite has one writer, so nothing is locked and nothing changes meanwhile.
+        // One read: SQLite has one writer, so nothing is locked and nothing changes between two statements.
         const LOOK: &str = "SELECT (SELECT created_at FROM device_codes WHERE machine_uuid = $1 AND created_at > $2
                 ORDER BY created_at DESC LIMIT 1 OFFSET $3) AS oldest,
             EXISTS (SELECT 1 FROM device_codes WHERE machine_uuid = $1 AND state = 'pending') AS has_pending

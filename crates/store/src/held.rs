@@ -30,7 +30,7 @@ use crate::row::limit;
 use crate::{Store, in_transaction, joined, probes};
 use async_recursion::async_recursion as boxed;
 
-/// Whose credential brought an event.
+/// The party with the credential that brought an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Sender {
     /// A computer, by its secret.
@@ -86,7 +86,7 @@ impl FromStr for Sender {
 pub struct NewHeld {
     /// Chosen by the caller; entries are listed by it, the newest first.
     pub id: HeldId,
-    /// Whose credential brought it.
+    /// The party with the credential that brought it.
     pub sender: Sender,
     /// The account that the sender acts for: none for an unclaimed agent, and not looked at for a computer, whose entries
     /// follow it to the account that it is attached to.
@@ -196,9 +196,9 @@ impl FromStr for HeldState {
 pub struct HeldEntry {
     /// Id of the entry.
     pub id: HeldId,
-    /// Whose credential brought it.
+    /// The party with the credential that brought it.
     pub sender: Sender,
-    /// Whose list shows it, beside the list of the account that the computer is attached to.
+    /// The list that shows it, in addition to the list of the computer's account.
     pub account: Option<UserAccountId>,
     /// The identity of the sending computer.
     pub user_cuid: Option<UserCuid>,
@@ -237,7 +237,7 @@ pub struct HeldFilter {
     pub before: Option<HeldId>,
 }
 
-/// Whose held events someone may see, and a resend of theirs may release.
+/// The held events that a party may see, and that its resend may release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeldScope {
     /// What this computer's own secret sent.

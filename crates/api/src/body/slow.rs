@@ -22,7 +22,7 @@ use crate::error::ApiError;
 use crate::gate::Gate;
 use crate::receiving::{MemoryShare, ReceiveMemory};
 
-/// A body whose bytes are limited.
+/// A body with a limit of bytes.
 pub type Incoming = Limited<Body>;
 
 /// The next frame of a body.
@@ -60,7 +60,7 @@ pub struct SlowBody<'b> {
 }
 
 impl<'b> SlowBody<'b> {
-    /// Begins to wait for the rest of the body of this request. `came` is the number of bytes that arrived with the head.
+    /// Starts to wait for the rest of the body of this request. `came` is the number of bytes that arrived with the head.
     pub fn begin(parts: &'b Parts, came: usize, deadline: Duration, bodies: &'b SlowBodies) -> Result<Self, ApiError> {
         let ClientAddress(address) = ClientAddress::of(parts, &bodies.settings.trusted_proxies);
         let place = bodies.addresses.take(address).ok_or_else(|| ApiError::unavailable("too_many_bodies", SOON))?;

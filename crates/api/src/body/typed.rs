@@ -175,7 +175,7 @@ impl<'de> SeqAccess<'de> for Items {
 
 struct Members {
     members: map::IntoIter,
-    /// The member whose name was read.
+    /// The value of the member that was read last.
     value: Option<(String, Value)>,
 }
 

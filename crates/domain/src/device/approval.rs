@@ -74,7 +74,7 @@ pub struct ApprovalFacts {
     pub is_agent_gone: bool,
 }
 
-/// What an approval changes, beside the code and what the approver agreed to.
+/// The changes of an approval, in addition to the code's state and to the approver's choices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalPlan {
     /// The account that the computer is attached to.

@@ -27,9 +27,9 @@ use crate::{Store, in_transaction};
 
 impl Store {
     /// Attaches the computer of a pending code to the account of the approver; with `agreed.key`, the key that it asks for becomes valid
-    /// and takes the place of those that it had; with `agreed.agent`, the agent that asks with it is claimed for the account. Exactly one of
-    /// any number of calls approves, and never beside a denial. With `agreed.consent`, that level becomes the approver's. `notice` writes the
-    /// mail about it, stored with the approval or not at all. An agent that was revoked meanwhile approves nothing: to it the code is
+    /// and replaces its earlier keys; with `agreed.agent`, the agent that asks with it is claimed for the account. Exactly one of
+    /// any number of calls approves, and none after a denial. With `agreed.consent`, that level becomes the approver's. `notice` writes the
+    /// mail about it, stored with the approval or not at all. An agent that was revoked before approves nothing: to it the code is
     /// consumed.
     pub async fn device_approve(
         &self,

@@ -17,7 +17,7 @@ pub struct HeldCount {
     pub reason: HoldReason,
     /// How many are held.
     pub number: u64,
-    /// When the oldest of them was received.
+    /// Time when the oldest was received.
     pub oldest_at: Timestamp,
 }
 

@@ -6,11 +6,11 @@
 //! 2. Read the rest of the quotas: the sum of all senders, and of an unclaimed agent its last day, and whether it is still unclaimed.
 //! 3. Find the events that are held already. Admit the others in the order given, as far as the quotas permit, and insert them. An entry
 //!    takes over the reason of a repetition, which was judged by newer facts.
-//! 4. Add the inserted bytes to those of the senders and of all senders.
+//! 4. Add the inserted bytes to the sums of the senders and to the total.
 //!
 //! On PostgreSQL another process may have locked a sender, and may be frozen within its transaction. If the group waits longer than
-//! [`LOCK_WAIT_MAX`], the events of each sender are held in a transaction of their own. Only events of locked senders wait again, for
-//! [`ALL_WAITS_MAX`] all of them together; then their outcome is [`HeldOutcome::Busy`].
+//! [`LOCK_WAIT_MAX`], the events of each sender are held in a separate transaction. Only events of locked senders wait again, for
+//! [`ALL_WAITS_MAX`] in total; then their outcome is [`HeldOutcome::Busy`].
 //!
 //! The sum of all senders is read without a lock, so processes that hold at the same moment may exceed it by their groups.
 
@@ -50,7 +50,7 @@ const SHARE_WINDOW: TimeDelta = TimeDelta::days(1);
 impl Store {
     /// Holds events; one outcome for each, in the same order. The same bytes of the same sender are one entry as long as it is held, with the
     /// reason and the detail of the newest repetition; its body stays stored or not stored. An event
-    /// that exceeds a quota, or whose sender another process has locked, is refused by itself; the others are held. After an error
+    /// that exceeds a quota, or that belongs to a sender locked by another process, is refused by itself; the others are held. After an error
     /// nothing of a sender is held, or all that fits.
     #[boxed]
     pub async fn held_insert(&self, new: &[NewHeld], quotas: &HeldQuotas) -> Result<Vec<HeldOutcome>, StoreError> {
@@ -70,7 +70,7 @@ impl Store {
         holding.during(Operation::HoldEvents).await
     }
 
-    /// Holds the events of each sender in a transaction of their own.
+    /// Holds the events of each sender in a separate transaction.
     async fn hold_each_sender(
         &self,
         candidates: &[Candidate<'_>],
@@ -182,13 +182,13 @@ fn clamped(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// An agent whose events come without an account.
+/// An agent that sends events without an account.
 struct Agent {
     /// It was claimed a moment ago.
     account: Option<UserAccountId>,
     /// What its entries of the last 24 hours count.
     spent: i64,
-    /// When the oldest of them came.
+    /// Time when the oldest was received.
     since: Option<Timestamp>,
 }
 
