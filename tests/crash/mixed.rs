@@ -26,6 +26,8 @@ use clients::{Acknowledged, Person};
 
 /// Rounds of a soak on each database.
 const SOAK_ROUNDS: u64 = 250;
+/// A kill is what finds faults: many short rounds, instead of hours between few.
+const SOAK_RESPONSES: u64 = 250;
 
 /// Kills the server while the clients send, then compares the acknowledged facts with the server, the endpoint and the mail server.
 async fn everything_survives_kills(home: Home, database: Option<String>) {
@@ -48,6 +50,7 @@ async fn everything_survives_kills(home: Home, database: Option<String>) {
     let mut scale = Scale::chosen();
     if is_soak() {
         scale.rounds = SOAK_ROUNDS;
+        scale.responses = SOAK_RESPONSES;
     }
     let mut soak = Soak::begin_with(home, None, scale).await;
     let (url, stop) = (soak.traffic.url.clone(), watch::Sender::new(false));

@@ -23,8 +23,8 @@ pub(crate) struct Scale {
     senders: usize,
     chains: usize,
     pub(crate) rounds: u64,
-    /// Answers in a round at most.
-    responses: u64,
+    /// Maximum number of responses in a round.
+    pub(crate) responses: u64,
     proofs: usize,
 }
 
