@@ -8,7 +8,7 @@ use crate::{files, relative};
 /// Rare words in 10,000 words of comments. May only be lowered.
 const PER_10_000_OF_COMMENTS_MAX: f64 = 7.0;
 /// Rare words in 10,000 words of documents. May only be lowered.
-const PER_10_000_OF_DOCUMENTS_MAX: f64 = 40.0;
+const PER_10_000_OF_DOCUMENTS_MAX: f64 = 8.0;
 /// Share of one-line comments with two words or fewer, in percent. May only be lowered.
 const SHORT_COMMENTS_PERCENT_MAX: f64 = 2.9;
 
