@@ -5,15 +5,15 @@
 //!    names.
 //! 2. An event of a computer that may be forwarded to the embedded log takes one hop, to the actor [`grouped`]: the log checks it against
 //!    the head of its chain, commits it with others, and answers after the commit.
-//! 3. Every other event goes to the actor `ordered`: events of accounts, events to hold, and all events for an external service. It handles
-//!    one event of a chain at a time and in order.
+//! 3. Every other event goes to the actor `ordered`: events of accounts, events to hold, events of a computer that had one held within the
+//!    last minute (`intake/lately.rs`), and all events for an external service. It handles one event of a chain at a time and in order. What it
+//!    forwards to the embedded log takes the hop of step 2.
 //! 4. An event that may not be forwarded is held: stored durably, then answered 202 with a warning.
 //!
 //! An event that has reached an actor is finished independently of the request: a client that disconnects at any byte changes nothing.
 //!
 //! **If handling an event crashes:** its sender gets 424 and sends it again, which is never counted twice. If an actor crashes, the events
 //! that it was handling end with it, and the root starts another.
-//! events that it was handling end with it, and the root starts another.
 
 mod contract;
 pub mod grouped;
@@ -43,7 +43,8 @@ use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
 use async_recursion::async_recursion as boxed;
 
-/// The intake of events.
+/// The intake of events: checks, quotas, and the handle of the actor `ordered`. The handle of the actor `intake` (`grouped.rs`) is in
+/// `Upstream::Embedded`.
 #[derive(Debug, Clone)]
 pub struct Intake {
     ordered: Handle<OrderMessage>,

@@ -97,7 +97,7 @@ kinds! {
     Meter = "meter", PERIODIC;
     /// Stores when computers were last seen.
     Presence = "presence", PERIODIC;
-    /// Stores the quota usage of senders without an account.
+    /// Stores the quota usage of event senders.
     Budget = "budget", PERIODIC;
     /// Writes this node into the table of nodes and reads the others.
     Node = "node", PERIODIC;

@@ -1,6 +1,6 @@
 //! Device codes, with which a signed-in person attaches a computer (`docs/protocol/computers.md#device-flow`,
 //! `docs/decisions/0004-device-codes.md`; RFC 8628). These functions decide
-//! transitions; the actors execute them.
+//! transitions; the actors, and for an approval the store, execute them.
 
 pub mod approval;
 
@@ -50,12 +50,12 @@ pub struct UserCode(String);
 impl UserCode {
     /// A random code.
     pub fn draw(rng: &Rng) -> Self {
-        let mail = |_| {
+        let letter = |_| {
             // Below 20, so the conversion succeeds.
             let place = usize::try_from(rng.below(LETTERS.len() as u64)).unwrap_or_default();
             char::from(LETTERS[place % LETTERS.len()])
         };
-        Self((0..8).map(mail).collect())
+        Self((0..8).map(letter).collect())
     }
 
     /// The letters without a dash, for [`crate::secret::CodeKey::seal`].

@@ -1,4 +1,4 @@
-//! Usage of senders without an owner: unattached computers and unclaimed agents.
+//! Quota usage of event senders: accounts, unattached computers and unclaimed agents.
 //!
 //! Processes count in memory and add to these rows at intervals, so the rows lag behind the sum of all processes.
 

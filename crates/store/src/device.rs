@@ -170,7 +170,7 @@ impl Store {
         // An approval and a new code both lock this row first, so they cannot deadlock.
         const LOCK: &str =
             "UPDATE machines SET machine_uuid = machine_uuid WHERE machine_uuid = $1 AND secret_hash IS NOT NULL";
-        // The guess in the window that makes room when it leaves.
+        // The code in the window that makes room when it leaves.
         const FULL: &str = "SELECT created_at FROM device_codes WHERE machine_uuid = $1 AND created_at > $2
             ORDER BY created_at DESC LIMIT 1 OFFSET $3";
         // One read: SQLite has one writer, so nothing is locked and nothing changes between two statements.

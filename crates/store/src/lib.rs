@@ -25,7 +25,7 @@
 //! | [`chunk`] | chunks of memories, and their search |
 //! | [`key`] | the server's own keys |
 //! | [`held`] | events that could not be forwarded |
-//! | [`budget`] | usage per day of senders without an account |
+//! | [`budget`] | quota usage of event senders per day |
 //! | [`closing`] | accounts that are being closed |
 //! | [`recorder`] | computers and identities that count as an account's usage |
 //! | [`usage`] | usage by computer and day |

@@ -19,8 +19,8 @@ impl<K: Eq + Hash + Clone + Send + Sync + 'static> Key for K {}
 pub type ActorError = Box<dyn Error + Send + Sync>;
 
 /// A kind of actor with one actor for each key.
+///
 /// The value itself holds the dependencies and is cloned for every actor: keep it as small as an `Arc`. The memory of one actor is its
-/// [`State`](Self::State).
 /// [`State`](Self::State).
 pub trait KeyedActor: Clone + Send + Sync + Sized + 'static {
     /// Identifies one actor.

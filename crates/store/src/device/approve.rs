@@ -123,7 +123,8 @@ struct Request<'a> {
     now: Timestamp,
 }
 
-/// Reads the rows that decide about an approval. Lock order: agents, person, account, computer, code, identity.
+/// Reads the rows that decide about an approval. Lock order: agents, person, account (if a level is chosen), computer, code, identity. An
+/// identity that is linked locks the account after it.
 async fn read_facts(
     tx: &mut Tx<'_>,
     Request { code, approver, agreed, now }: Request<'_>,
