@@ -104,7 +104,7 @@ async fn a_missing_log_is_refused_and_a_new_one_is_reported() {
     let home = Home::new();
     let (machine, _, vkey) = used(&home, 2).await;
     remove(&home, "statistics.db");
-    is_refused(&home, &["remember an event log of at least 2 events, and there is none"]);
+    is_refused(&home, &["remembers an event log of at least 2 events, and there is none"]);
     assert!(!home.data().join("statistics.db").exists(), "a refused start makes no log");
     home.run(&["backup", "create", "backup"]).refused(1, &["there is none"]);
 
@@ -290,7 +290,7 @@ async fn the_same_holds_on_postgres() {
         connection.close().await.unwrap();
     };
     execute("ALTER SCHEMA statistics RENAME TO kept").await;
-    is_refused(&home, &["remember an event log of at least 2 events, and there is none"]);
+    is_refused(&home, &["remembers an event log of at least 2 events, and there is none"]);
     execute("DROP SCHEMA statistics CASCADE; ALTER SCHEMA kept RENAME TO statistics").await;
     let server = home.serve().await;
     assert_eq!(flow::vkey(&server).await, vkey, "it continues after it is restored");

@@ -172,6 +172,7 @@ impl<'q> Query<'q> {
     }
 
     async fn read(self, readers: &SqliteReaders, wanted: Wanted, rows: Box<dyn Decoder>) -> Outcome {
+        self.trace();
         let arguments = self.arguments.into_iter().map(Argument::into_owned).collect();
         // A read-only connection changes no rows.
         readers.run(self.sql, arguments, wanted.rows_max(), rows).await.map(|rows| (0, rows))
@@ -183,7 +184,13 @@ impl<'q> Query<'q> {
         wanted: Wanted,
         rows: &mut dyn Decoder,
     ) -> Result<u64, Error> {
+        self.trace();
         connection.run(self.sql.as_str(), &self.arguments, wanted.rows_max(), rows)
+    }
+
+    /// Logs the statement without its arguments, as sqlx does for PostgreSQL.
+    fn trace(&self) {
+        tracing::trace!(db.statement = self.sql.as_str(), "a statement runs on SQLite");
     }
 
     async fn run_on_postgres(
