@@ -604,6 +604,8 @@ CREATE TABLE verdicts (
     id BLOB NOT NULL PRIMARY KEY,
     account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
     batch_id BLOB NOT NULL,
+    -- The position of the item in the batch.
+    item INTEGER NOT NULL,
     -- A URL, or the title of a note.
     subject TEXT NOT NULL,
     -- A JSON object.
@@ -611,6 +613,7 @@ CREATE TABLE verdicts (
     created_at TEXT NOT NULL
 ) STRICT;
 
+CREATE UNIQUE INDEX verdicts_by_item ON verdicts (batch_id, item);
 CREATE INDEX verdicts_by_account ON verdicts (account_id, created_at);
 CREATE INDEX verdicts_by_time ON verdicts (created_at);
 

@@ -293,7 +293,8 @@ impl BatchAdd {
                 domain::failpoint!("batches.put");
                 if let Some(verdict) = &draft.verdict {
                     let id = rng.uuid_v7(now);
-                    store.verdict_add(id, &state.batch.account, state.batch.id, draft.subject(), verdict, now).await?;
+                    let Batch { account, id: batch, .. } = &state.batch;
+                    store.verdict_add(id, account, (*batch, index), draft.subject(), verdict, now).await?;
                 }
                 match put {
                     Some(id) => {
@@ -330,7 +331,7 @@ impl BatchAdd {
             Prepared::NotStored(outcome) => outcome,
             Prepared::Dropped { outcome, verdict, subject } => {
                 let id = rng.uuid_v7(now);
-                store.verdict_add(id, &state.batch.account, state.batch.id, &subject, &verdict, now).await?;
+                store.verdict_add(id, &state.batch.account, (state.batch.id, index), &subject, &verdict, now).await?;
                 outcome
             }
         };

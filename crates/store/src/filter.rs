@@ -98,24 +98,26 @@ impl Store {
         }
     }
 
-    /// Stores the decision of a filter.
+    /// Stores the decision of a filter about an item of a batch. If a process ended between this and the item's outcome, the next one
+    /// decides again; the first decision stays.
     #[boxed]
     pub async fn verdict_add(
         &self,
         id: Uuid,
         account: &UserAccountId,
-        batch: BatchId,
+        (batch, item): (BatchId, usize),
         subject: &str,
         verdict: &FilterVerdict,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        const SQL: &str = "INSERT INTO verdicts (id, account_id, batch_id, subject, verdict, created_at)
-            VALUES ($1, $2, $3, $4, $5, $6)";
+        const SQL: &str = "INSERT INTO verdicts (id, account_id, batch_id, item, subject, verdict, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (batch_id, item) DO NOTHING";
         let text = serde_json::to_string(verdict).unwrap_or_default();
         query(SQL)
             .bind(id)
             .bind(account.as_str())
             .bind(batch.as_uuid())
+            .bind(limit(item))
             .bind(storable(subject))
             .bind(&text)
             .bind(now)

@@ -46,9 +46,10 @@ on_each_database! {
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let verdict = FilterVerdict { keep: false, categories: vec![], reason: "off topic".into(), by: VerdictBy::Rules };
         let batch = world.rng.uuid_v7(now()).into();
-        for (second, subject) in [(0, "https://example.com/"), (1, "A \0 note")] {
+        // A process that died before it finished the last item decided about it already.
+        for (second, item, subject) in [(0, 0, "https://example.com/"), (1, 1, "A \0 note"), (2, 1, "Decided again")] {
             let id = world.rng.uuid_v7(at(second));
-            store.verdict_add(id, &ada, batch, subject, &verdict, at(second)).await.unwrap();
+            store.verdict_add(id, &ada, (batch, item), subject, &verdict, at(second)).await.unwrap();
         }
         let filed = store.verdicts_of_account(&ada, 10).await.unwrap();
         assert_eq!(filed.len(), 2);

@@ -86,7 +86,7 @@ on_each_database! {
             store.batch_create(&NewBatch { id, kind: BatchKind::Batch, account: &ada, spaces: &[], key_spaces: None, items: &items, key: None }, 4, now()).await.unwrap();
         }
         let verdict = FilterVerdict { keep: false, categories: vec![], reason: "off topic".into(), by: VerdictBy::Rules };
-        store.verdict_add(world.rng.uuid_v7(now()), &ada, ended, "a page", &verdict, now()).await.unwrap();
+        store.verdict_add(world.rng.uuid_v7(now()), &ada, (ended, 0), "a page", &verdict, now()).await.unwrap();
         store.batch_finish(ended, &[], &BatchEnd::Complete, at(60)).await.unwrap();
         assert_eq!(store.purge(at(DAY + 59), &settings).await.unwrap(), Purged::default());
         assert_eq!(store.purge(at(DAY + 61), &settings).await.unwrap(), Purged { batches: 1, ..Purged::default() });
