@@ -54,6 +54,8 @@ impl Store {
             SELECT a.user_account_id, (SELECT p.id FROM persons p WHERE p.account_id = a.user_account_id), $2
             FROM accounts a WHERE a.user_account_id = $1
             ON CONFLICT (account_id) DO NOTHING RETURNING account_id, person_id, closed_at";
+        // Approvals by agents lock an agent before the person.
+        const LOCK_AGENTS: &str = "UPDATE registrations SET id = id WHERE account_id = $1 AND revoked_at IS NULL";
         const LEAVE: &str = "UPDATE persons SET account_id = NULL WHERE account_id = $1";
         in_transaction!(
             &self.pool,
@@ -61,6 +63,7 @@ impl Store {
                 let closing: Option<ClosingRow> =
                     query(CLOSE).bind(account.as_str()).bind(now).fetch_optional(&mut *tx).await?;
                 let Some(closing) = closing else { return Ok(false) };
+                query(LOCK_AGENTS).bind(account.as_str()).execute(&mut *tx).await?;
                 query(LEAVE).bind(account.as_str()).execute(&mut *tx).await?;
                 end_access(tx, &closing, now).await?;
                 if let Some(mail) = notice {

@@ -50,10 +50,10 @@ impl Store {
                     Err(refusal) => return Ok(Err(refusal)),
                 };
                 self.execute(tx, request, &plan, rng).await?;
-                let Some((extras, has_key)) = settle(tx, request, &plan.account).await? else {
+                let Some((asked, has_key)) = settle(tx, request, &plan.account).await? else {
                     return Ok(Err(ApprovalRefusal::TooManyKeys));
                 };
-                let ExtrasRow { name, ip_address, .. } = extras;
+                let AskedRow { name, ip_address, .. } = asked;
                 if let Some((agent, tool)) = agent {
                     self.claim_asking(tx, agent, &label_of(tool, name.as_deref()), request, &plan).await?;
                 }
@@ -81,6 +81,7 @@ impl Store {
         let (machine, agent) = (code.machine, approver.via.agent());
         let ApprovalPlan { account, identity, links, .. } = plan;
         if plan.takes_over {
+            lock_baseline(tx, account.as_str()).await?;
             query(TAKE_OVER).bind(approver.person.as_uuid()).bind(account.as_str()).execute(&mut *tx).await?;
         }
         attach_machine(self, tx, Attachment { machine, identity, account, links: *links }, now, rng).await?;
@@ -124,7 +125,7 @@ struct Request<'a> {
 }
 
 /// Reads the rows that decide about an approval. Lock order: agents, person, account (if a level is chosen), computer, code, identity. An
-/// identity that is linked locks the account after it.
+/// identity that is linked, and an account that is taken over, is locked after them: nothing else locks that identity after that account.
 async fn read_facts(
     tx: &mut Tx<'_>,
     Request { code, approver, agreed, now }: Request<'_>,
@@ -174,7 +175,7 @@ async fn asking_agent(tx: &mut Tx<'_>, code: &SecretHash) -> Result<Option<(Regi
 }
 
 crate::row! {
-    struct ExtrasRow {
+    struct AskedRow {
         name: Option<String>,
         ip_address: Option<String>,
         key_hash: Option<Vec<u8>>,
@@ -188,11 +189,11 @@ async fn settle(
     tx: &mut Tx<'_>,
     Request { code, approver, agreed, now }: Request<'_>,
     account: &UserAccountId,
-) -> Result<Option<(ExtrasRow, bool)>, sqlx::Error> {
+) -> Result<Option<(AskedRow, bool)>, sqlx::Error> {
     const SETTLE: &str = "UPDATE device_codes
         SET state = 'claimed', account_id = $2, person_id = $3, settled_via = $4, settled_at = $5
         WHERE device_code_hash = $1";
-    const EXTRAS: &str = "SELECT m.name, d.ip_address, d.key_hash, d.key_scopes
+    const ASKED: &str = "SELECT m.name, d.ip_address, d.key_hash, d.key_scopes
         FROM device_codes d JOIN machines m ON m.machine_uuid = d.machine_uuid WHERE d.device_code_hash = $1";
     query(SETTLE)
         .bind(code.code.as_bytes())
@@ -202,14 +203,14 @@ async fn settle(
         .bind(now)
         .execute(&mut *tx)
         .await?;
-    let extras: ExtrasRow = query(EXTRAS).bind(code.code.as_bytes()).fetch_one(&mut *tx).await?;
-    let (Some(grant), Some(hash), Some(scopes)) = (agreed.key, &extras.key_hash, &extras.key_scopes) else {
-        return Ok(Some((extras, false)));
+    let asked: AskedRow = query(ASKED).bind(code.code.as_bytes()).fetch_one(&mut *tx).await?;
+    let (Some(grant), Some(hash), Some(scopes)) = (agreed.key, &asked.key_hash, &asked.key_scopes) else {
+        return Ok(Some((asked, false)));
     };
-    let name = extras.name.as_deref().unwrap_or("a computer");
+    let name = asked.name.as_deref().unwrap_or("a computer");
     let new = ComputersKey { machine: code.machine, account: account.as_str(), name, hash, scopes };
     let outcome = add_key_of_computer(tx, grant, &new, now).await?;
-    Ok(if outcome == KeyCreate::TooMany { None } else { Some((extras, outcome == KeyCreate::Created)) })
+    Ok(if outcome == KeyCreate::TooMany { None } else { Some((asked, outcome == KeyCreate::Created)) })
 }
 
 /// Label of a tool's agent: "<tool> on <computer>", or "<tool>" if that is too long.

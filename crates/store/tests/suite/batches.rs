@@ -53,9 +53,9 @@ on_each_database! {
         assert_eq!(store.batch_titles(id).await.unwrap(), HashMap::from([(2, "T".to_owned())]));
         assert_eq!(store.batch_by_id(id, Some(&bob)).await.unwrap(), None);
         assert!(store.batch_by_id(id, None).await.unwrap().is_some());
-        let standing = store.batch_standing(id, &ada).await.unwrap().unwrap();
-        assert_eq!((standing.id, standing.is_running, &standing.spaces), (id, true, &read.spaces));
-        assert_eq!(store.batch_standing(id, &bob).await.unwrap(), None);
+        let access = store.batch_access(id, &ada).await.unwrap().unwrap();
+        assert_eq!((access.id, access.is_running, &access.spaces), (id, true, &read.spaces));
+        assert_eq!(store.batch_access(id, &bob).await.unwrap(), None);
     }
 
     async fn an_item_ends_once(world: &World) {
@@ -118,9 +118,9 @@ on_each_database! {
         assert!(store.batch_cancel(id, &ada, at(2)).await.unwrap());
         assert_eq!(store.batch_by_id(id, None).await.unwrap().unwrap().cancelled_at, Some(at(1)));
         assert_eq!(store.batch_lease(id, "one", at(9), at(2)).await.unwrap(), Lease::Held { is_cancelled: true });
-        assert!(store.batch_standing(id, &ada).await.unwrap().unwrap().is_running, "until it has ended");
+        assert!(store.batch_access(id, &ada).await.unwrap().unwrap().is_running, "until it has ended");
         store.batch_finish(id, &[], &BatchEnd::Complete, at(3)).await.unwrap();
-        assert!(!store.batch_standing(id, &ada).await.unwrap().unwrap().is_running);
+        assert!(!store.batch_access(id, &ada).await.unwrap().unwrap().is_running);
         assert!(!store.batch_cancel(id, &ada, at(4)).await.unwrap());
     }
 

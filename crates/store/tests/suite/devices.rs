@@ -56,7 +56,7 @@ async fn asking(world: &World, machine: MachineUuid, identity: &UserCuid) -> Dev
     code
 }
 
-async fn code_of_new_computer(world: &World) -> DeviceCode {
+pub(crate) async fn code_of_new_computer(world: &World) -> DeviceCode {
     let (machine, identity, _) = world.machine().await;
     asking(world, machine, &identity).await
 }

@@ -8,7 +8,7 @@ use crate::held::new_held;
 use crate::world::{World, now};
 
 /// The open transaction of a stopped process.
-async fn stranger(world: &World, sql: &'static str, of: &str) -> Transaction {
+pub(crate) async fn stranger(world: &World, sql: &'static str, of: &str) -> Transaction {
     let mut transaction = world.second().await.pool().begin().await.unwrap();
     let mut tx = transaction.connection().unwrap();
     query("SET LOCAL idle_in_transaction_session_timeout TO 0").execute(&mut tx).await.unwrap();
@@ -16,7 +16,7 @@ async fn stranger(world: &World, sql: &'static str, of: &str) -> Transaction {
     transaction
 }
 
-async fn give_up(transaction: Transaction) {
+pub(crate) async fn give_up(transaction: Transaction) {
     let refused: Result<(), sqlx::Error> = Err(sqlx::Error::WorkerCrashed);
     transaction.settle(refused, |()| false).await.unwrap_err();
 }

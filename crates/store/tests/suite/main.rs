@@ -24,6 +24,7 @@ mod installation;
 mod janitor;
 mod library;
 mod limited_keys;
+mod locks;
 mod machines;
 mod mails;
 mod memories;
