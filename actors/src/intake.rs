@@ -76,7 +76,7 @@ impl Intake {
             return Ok(refusal);
         }
         let outcome = self.pass(sender, body).await;
-        if outcome.as_ref().is_ok_and(IntakeOutcome::came_to_nothing) {
+        if outcome.as_ref().is_ok_and(IntakeOutcome::returns_quota) {
             self.processor.budgets.give_back(&payer, bytes, then);
         }
         outcome

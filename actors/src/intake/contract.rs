@@ -82,8 +82,9 @@ impl From<Unavailable> for IntakeOutcome {
 impl IntakeOutcome {
     pub(super) const STORE_UNAVAILABLE: Self = Self::Unavailable { reason: "store_unavailable", retry_after: SOON };
 
-    /// Whether the event was certainly not recorded or held. `false` if no response arrived.
-    pub(super) fn came_to_nothing(&self) -> bool {
+    /// Whether the sender gets its quota back. A database or a statistics service that was away may have recorded the event, but the sender
+    /// resends it, and would pay for the outage.
+    pub(super) fn returns_quota(&self) -> bool {
         use supervision::Unavailable::{Crashed, TimedOut};
         match self {
             Self::Forwarded(_) | Self::Held { .. } => false,
