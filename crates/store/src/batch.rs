@@ -208,7 +208,7 @@ impl Store {
 
     /// Whether a batch of this account is running, and its spaces, from one row; `None` if there is no such batch.
     #[boxed]
-    pub async fn batch_standing(&self, id: BatchId, owner: &UserAccountId) -> Result<Option<BatchAccess>, StoreError> {
+    pub async fn batch_access(&self, id: BatchId, owner: &UserAccountId) -> Result<Option<BatchAccess>, StoreError> {
         const SQL: &str = "SELECT state, spaces FROM batches WHERE id = $1 AND account_id = $2";
         let row: Option<(String, String)> = query(SQL)
             .bind(id.as_uuid())

@@ -157,7 +157,7 @@ impl Batches {
 
     /// A batch of the account. Its messages name content of all its spaces, so a key must cover them all.
     async fn visible(&self, access: &KnowledgeAccess, id: BatchId) -> Result<BatchAccess, Refusal> {
-        let batch = self.ports.store.batch_standing(id, &access.account).await?;
+        let batch = self.ports.store.batch_access(id, &access.account).await?;
         let visible = batch.filter(|batch| batch.spaces.iter().all(|space| access.covers(*space)));
         visible.ok_or(Refusal::NotFound)
     }
