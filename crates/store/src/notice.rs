@@ -99,7 +99,8 @@ struct Outlet {
     count: &'static str,
     /// Maximum number of rows for held events of an owner.
     held_max: u32,
-    /// Adds the `rest`, which got no row, to the count in the row of the last held event.
+    /// Adds the `rest`, which got no row, to the count in the row of the last held event. That row is looked for once for each owner, not
+    /// once for each of the owner's rows.
     fold: &'static str,
     /// Whether the news `n` of the owner has a row.
     is_written: &'static str,
@@ -119,9 +120,9 @@ const WEBHOOKS: Outlet = Outlet {
             WHERE d.webhook_id = c.owner AND d.kind = c.kind AND d.next_try_at IS NOT NULL AND d.created_at > ",
     held_max: 100,
     fold: " UPDATE webhook_deliveries SET more = more + (SELECT r.facts FROM rest r WHERE r.owner = webhook_id)
-            WHERE webhook_id IN (SELECT owner FROM rest) AND notification_id = (SELECT d.notification_id
-                FROM webhook_deliveries d WHERE d.webhook_id = webhook_deliveries.webhook_id AND d.kind = 'event.held'
-                    AND d.next_try_at IS NOT NULL ORDER BY d.created_at DESC, d.notification_id DESC LIMIT 1)",
+            WHERE (webhook_id, notification_id) IN (SELECT r.owner, (SELECT d.notification_id
+                FROM webhook_deliveries d WHERE d.webhook_id = r.owner AND d.kind = 'event.held'
+                    AND d.next_try_at IS NOT NULL ORDER BY d.created_at DESC, d.notification_id DESC LIMIT 1) FROM rest r)",
     is_written: "SELECT 1 FROM webhook_deliveries d WHERE d.webhook_id = o.owner AND d.notification_id = n.notification_id",
 };
 
@@ -136,9 +137,9 @@ const FEEDS: Outlet = Outlet {
             WHERE e.account_id = c.owner AND e.kind = c.kind AND e.created_at > ",
     held_max: 10,
     fold: " UPDATE feed_entries SET more = more + (SELECT r.facts FROM rest r WHERE r.owner = account_id)
-            WHERE account_id IN (SELECT owner FROM rest) AND notification_id = (SELECT e.notification_id
-                FROM feed_entries e WHERE e.account_id = feed_entries.account_id AND e.kind = 'event.held'
-                ORDER BY e.created_at DESC, e.notification_id DESC LIMIT 1)",
+            WHERE (account_id, notification_id) IN (SELECT r.owner, (SELECT e.notification_id
+                FROM feed_entries e WHERE e.account_id = r.owner AND e.kind = 'event.held'
+                ORDER BY e.created_at DESC, e.notification_id DESC LIMIT 1) FROM rest r)",
     is_written: "SELECT 1 FROM feed_entries e WHERE e.account_id = o.owner AND e.notification_id = n.notification_id",
 };
 

@@ -12,6 +12,7 @@ use store::Store;
 use store::held::{HeldOutcome, HeldQuotas, NewHeld, Sender};
 use store::janitor::PurgeSettings;
 use store::notice::NoticeLimits;
+use store::pool::query;
 use store::webhook::{AfterTry, TryResult};
 
 use crate::held::new_held;
@@ -185,4 +186,31 @@ on_each_database! {
         store.closed_accounts_empty(at(4), &PurgeSettings::default()).await.unwrap();
         assert!(written(&store, &account).await.is_empty());
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_of_held_events_reads_a_row_of_an_outlet_a_few_times_on_postgres() {
+    const GROUPS: i64 = 40;
+    let Some(world) = World::on_postgres().await else { return };
+    let limits = NoticeLimits { webhook_waiting_max: Some(1_000), ..NoticeLimits::default() };
+    let store = world.store.clone().with_notices(limits);
+    let account = world.account("ada@example.com").await;
+    crate::webhooks::added(&world, &account, NotificationKind::ALL).await;
+    let (machine, ..) = world.attached(&account).await;
+    let quotas = HeldQuotas { sender_percent: 100, ..HeldQuotas::default() };
+    for group in 0..GROUPS {
+        let held = |nth: i64| new_held(&world, Sender::Machine(machine), &format!("{group} {nth}"), at(group));
+        store.held_insert(&(0..20).map(held).collect::<Vec<_>>(), &quotas).await.unwrap();
+    }
+    // PostgreSQL adds the counts of a connection within a second after its transaction.
+    let (mut written, mut read) = (0_i64, 0_i64);
+    while written < 100 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        const COUNTS: &str = "SELECT n_tup_ins, COALESCE(idx_tup_fetch, 0) + seq_tup_read FROM pg_stat_user_tables
+            WHERE relname = 'webhook_deliveries'";
+        (written, read) = query(COUNTS).fetch_one(world.store.pool()).await.unwrap();
+    }
+    assert_eq!(written, 100, "a row for each of the first held events");
+    // Each event counts the rows before it. Each group looks for the last row once, not once for each row.
+    assert!(read < GROUPS * 20 * 100 * 3, "{read} rows read");
 }
