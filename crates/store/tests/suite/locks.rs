@@ -55,16 +55,14 @@ async fn a_person_who_takes_over_an_account_waits_for_its_levels_on_postgres() {
 async fn closing_an_account_waits_for_its_agents_before_it_locks_the_person_on_postgres() {
     let Some(world) = World::on_postgres().await else { return };
     let (agent, claim) = world.claimed("ada@example.com").await;
-    let approval =
+    let mut approval =
         stranger(&world, "UPDATE registrations SET id = id WHERE id = CAST($1 AS uuid)", &agent.to_string()).await;
     let (store, closed) = (world.store.clone(), claim.account.clone());
     let closing = tokio::spawn(async move { store.account_close(&closed, None, at(1)).await.unwrap() });
     waits_for_a_lock(&world, &closing).await;
-    let mut approval = approval;
-    let mut tx = approval.connection().unwrap();
     let person = query("UPDATE persons SET id = id WHERE account_id = $1").bind(claim.account.as_str());
-    assert_eq!(person.execute(&mut tx).await.unwrap(), 1, "the person is not locked yet");
-    drop(tx);
+    let updated = person.execute(&mut approval.connection().unwrap()).await.unwrap();
+    assert_eq!(updated, 1, "the person is not locked yet");
     give_up(approval).await;
     assert!(closing.await.unwrap());
 }
