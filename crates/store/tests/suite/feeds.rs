@@ -191,6 +191,8 @@ on_each_database! {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flood_of_held_events_reads_a_row_of_an_outlet_a_few_times_on_postgres() {
     const GROUPS: i64 = 40;
+    const COUNTS: &str = "SELECT n_tup_ins, COALESCE(idx_tup_fetch, 0) + seq_tup_read FROM pg_stat_user_tables
+        WHERE relname = 'webhook_deliveries'";
     let Some(world) = World::on_postgres().await else { return };
     let limits = NoticeLimits { webhook_waiting_max: Some(1_000), ..NoticeLimits::default() };
     let store = world.store.clone().with_notices(limits);
@@ -206,8 +208,6 @@ async fn a_flood_of_held_events_reads_a_row_of_an_outlet_a_few_times_on_postgres
     let (mut written, mut read) = (0_i64, 0_i64);
     while written < 100 {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        const COUNTS: &str = "SELECT n_tup_ins, COALESCE(idx_tup_fetch, 0) + seq_tup_read FROM pg_stat_user_tables
-            WHERE relname = 'webhook_deliveries'";
         (written, read) = query(COUNTS).fetch_one(world.store.pool()).await.unwrap();
     }
     assert_eq!(written, 100, "a row for each of the first held events");
