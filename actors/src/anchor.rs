@@ -11,7 +11,6 @@
 //!
 //! **If it crashes:** the next pass reads the stored checkpoint from the main database.
 
-use async_recursion::async_recursion as boxed;
 use domain::Clock;
 use statistics::log::{Continuity, Log, LogError, LogHead, MemoryFault};
 use store::installation::RememberedLog;

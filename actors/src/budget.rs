@@ -17,7 +17,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_recursion::async_recursion as boxed;
 use chrono::TimeDelta;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;

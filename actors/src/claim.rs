@@ -38,7 +38,6 @@ pub use settings::ClaimSettings;
 
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
-use async_recursion::async_recursion as boxed;
 
 /// The address of all claim ceremonies.
 pub type Ceremonies = Directory<ClaimCeremony>;

@@ -42,7 +42,6 @@ pub use settings::DeviceSettings;
 
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
-use async_recursion::async_recursion as boxed;
 
 /// The address of all pollers.
 pub type Pollers = Directory<DevicePoller>;

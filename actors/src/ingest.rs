@@ -32,7 +32,6 @@ use self::ended::Ended;
 pub use self::settings::BatchSettings;
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
-use async_recursion::async_recursion as boxed;
 
 /// The operations on batches.
 #[derive(Debug, Clone)]

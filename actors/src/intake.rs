@@ -41,7 +41,6 @@ pub use processor::{EventProcessor, QUOTA_EXCEEDED};
 
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
-use async_recursion::async_recursion as boxed;
 
 /// The intake of events: checks, quotas, and the handle of the actor `ordered`. The handle of the actor `intake` (`grouped.rs`) is in
 /// `Upstream::Embedded`.

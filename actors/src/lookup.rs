@@ -13,7 +13,6 @@ use supervision::Handle;
 use supervision::commit::{CommitError, CommitMessage, Ledger};
 
 use crate::infra_error::InfraError;
-use async_recursion::async_recursion as boxed;
 
 /// Computers by their secrets.
 #[derive(Debug, Clone)]

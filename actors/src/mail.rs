@@ -32,7 +32,6 @@ pub use settings::{MailSettings, SmtpSettings, TransportKind};
 pub use transport::{Transport, Undelivered, remove_files};
 
 use crate::kind::ActorKind;
-use async_recursion::async_recursion as boxed;
 
 /// Notices that are read from the store at once.
 const DRAIN_ROWS: usize = 8;

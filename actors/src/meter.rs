@@ -27,7 +27,6 @@ use tokio::sync::RwLock;
 
 use crate::infra_error::InfraError;
 use crate::upstream::Upstream;
-use async_recursion::async_recursion as boxed;
 
 /// Leaves that one pass counts; if more remain, the next pass follows at once.
 const LEAVES_MAX: u32 = 20_000;

@@ -13,7 +13,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use async_recursion::async_recursion as boxed;
 use chrono::TimeDelta;
 use domain::Clock;
 use domain::ids::NodeId;

@@ -24,7 +24,6 @@ use supervision::periodic::{Next, Pass, PassError};
 use supervision::{Unavailable, detached};
 
 use crate::upstream::Upstream;
-use async_recursion::async_recursion as boxed;
 
 /// Maximum number of events of one identity that are read at once.
 const EVENTS_MAX: usize = 100;

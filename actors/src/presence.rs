@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use async_recursion::async_recursion as boxed;
 use chrono::TimeDelta;
 use dashmap::DashMap;
 use domain::Timestamp;

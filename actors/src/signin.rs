@@ -28,7 +28,6 @@ use supervision::detached;
 
 use crate::infra_error::InfraError;
 use crate::mail::Mail;
-use async_recursion::async_recursion as boxed;
 
 const WINDOW: TimeDelta = TimeDelta::hours(1);
 

@@ -9,7 +9,6 @@ use statistics::merkle::tile::TilePath;
 use supervision::{Handle, Unavailable};
 
 use crate::intake::grouped::GroupMessage;
-use async_recursion::async_recursion as boxed;
 
 /// The statistics service that records events.
 #[derive(Debug, Clone)]

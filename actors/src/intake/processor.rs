@@ -25,7 +25,6 @@ use super::lately::HeldLately;
 use crate::budget::{BudgetDecision, Budgets};
 use crate::meter::ReceiptCounter;
 use crate::upstream::Upstream;
-use async_recursion::async_recursion as boxed;
 
 /// The dependencies of event processing.
 #[derive(Debug)]

@@ -12,7 +12,6 @@ use lettre::{Address, AsyncTransport, Tokio1Executor};
 use store::mail::QueuedMail;
 
 use super::settings::{MailSettings, TransportKind, smtp as smtp_transport};
-use async_recursion::async_recursion as boxed;
 
 /// A mail transport with the sender's address.
 #[derive(Clone)]

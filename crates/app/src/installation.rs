@@ -40,7 +40,6 @@ pub use self::places::SCHEMA;
 pub use self::refusal::{Mismatch, StartRefusal};
 pub use self::schema::require as require_schema;
 use crate::config::Settings;
-use async_recursion::async_recursion as boxed;
 
 /// How a start treats the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

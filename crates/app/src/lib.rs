@@ -3,6 +3,9 @@
 //! [`App::build`] wires it top-down: open the databases ([`installation`]), build the services, start the actors. [`services`] has one use
 //! case per file.
 
+#[macro_use(boxed)]
+extern crate domain;
+
 mod builder;
 pub mod config;
 mod error;
@@ -35,7 +38,6 @@ use actors::presence::Presence;
 use actors::signin::SignIns;
 use actors::upstream::Upstream;
 use actors::witness::Witnesses;
-use async_recursion::async_recursion as boxed;
 use domain::ids::NodeId;
 use domain::node::CLOCK_DIFFERENCE_MAX;
 use domain::registry::Registry;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use async_recursion::async_recursion as boxed;
 use tokio::sync::watch;
 
 /// A phase; later ones are greater.

@@ -96,6 +96,9 @@ pub mod web_url;
 pub mod webhook;
 pub mod words;
 
+/// The attribute of public async functions in the crates above, which import it in `lib.rs`: the function returns its future in a box, so that
+/// its code is compiled once, in its crate (`docs/decisions/0037-futures-compiled-once.md`).
+pub use async_recursion::async_recursion as boxed;
 pub use brief::brief;
 pub use clock::{Clock, Timestamp};
 pub use digest::Digest;

@@ -17,7 +17,6 @@ use http::Http;
 use urgency::Urgency;
 
 use crate::search::Embed;
-use async_recursion::async_recursion as boxed;
 
 pub use error::EmbedError;
 pub use http::HttpFailure;

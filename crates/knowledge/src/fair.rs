@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_recursion::async_recursion as boxed;
 use domain::fair::{FairLimits, FairQueue, FairRefusal, FairTicket, SlowTurns, Speed};
 use domain::ids::UserAccountId;
 use tokio::sync::{oneshot, watch};

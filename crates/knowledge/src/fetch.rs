@@ -41,7 +41,6 @@ use reqwest::redirect::Policy;
 
 use crate::fair::FairPlaces;
 use address::AddressRules;
-use async_recursion::async_recursion as boxed;
 use budget::Budget;
 use exchange::{Content, FetchKind, FetchResponse, exchange};
 use failure::{FailedAttempt, Retry};

@@ -22,7 +22,6 @@ use store::{Store, StoreError};
 use tokio::sync::RwLock;
 
 use crate::blocking;
-use async_recursion::async_recursion as boxed;
 
 use self::account::AccountIndex;
 use self::database::{Database, PrepareError, Upkeep, best};

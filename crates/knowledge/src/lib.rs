@@ -17,6 +17,9 @@
 //! | [`fair`]
 //! places that accounts share, such as requests and extractions |
 
+#[macro_use(boxed)]
+extern crate domain;
+
 pub mod backfill;
 mod blocking;
 pub mod chunk;

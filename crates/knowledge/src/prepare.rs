@@ -22,7 +22,6 @@ use crate::embed::{EmbedError, Embedder};
 use crate::extract::{Extracted, Extractor, RawContent};
 use crate::fetch::{FetchError, Fetcher};
 use crate::filter::{Candidate, Filter};
-use async_recursion::async_recursion as boxed;
 
 /// Prepares items. Clones share all limits.
 #[derive(Debug, Clone)]

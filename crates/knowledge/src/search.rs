@@ -41,7 +41,6 @@ pub use self::settings::Settings;
 use self::stems::QueryStems;
 use crate::blocking;
 use crate::index::Index;
-use async_recursion::async_recursion as boxed;
 
 /// Maximum number of accounts per search of spaces, largest first.
 const ACCOUNTS_MAX: usize = 32;

@@ -24,7 +24,6 @@ use crate::contract::{
 };
 use crate::merkle::tile::TilePath;
 use crate::trace;
-use async_recursion::async_recursion as boxed;
 
 pub use settings::{InvalidUpstream, UpstreamSettings};
 

@@ -9,6 +9,9 @@
 //! | [`merkle`], [`leaf`], [`checkpoint`] | RFC 6962 tree, its leaves, C2SP signed notes |
 //! | [`proof`] | the audit proof, and its offline verification |
 
+#[macro_use(boxed)]
+extern crate domain;
+
 pub mod breaker;
 pub mod client;
 pub mod contract;

@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use async_recursion::async_recursion as boxed;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use domain::Digest;

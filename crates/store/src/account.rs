@@ -10,7 +10,6 @@ use crate::pool::{probe, query, scalar};
 use crate::probes::rows::{AccountRow, IdentityRow, PersonRow};
 use crate::row::{limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, joined, probes};
-use async_recursion::async_recursion as boxed;
 
 /// An account with the name of its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]

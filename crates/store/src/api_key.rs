@@ -11,7 +11,6 @@ use crate::pool::{Tx, probe, query, scalar};
 use crate::probes::rows::KeyRow;
 use crate::row::{limit, parsed};
 use crate::{Store, in_transaction, probes};
-use async_recursion::async_recursion as boxed;
 
 /// Result of creating a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::{limit, parsed, storable};
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 /// An entry of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -22,7 +22,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{Columns, DatabaseRow, QueryBuilder, Tx, query, scalar};
 use crate::row::{chunks, limit, parsed, storable, undecodable};
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 /// A batch that is not stored yet.
 #[derive(Debug)]

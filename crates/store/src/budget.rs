@@ -12,7 +12,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, probe};
 use crate::row::chunks;
 use crate::{Store, in_transaction, probes};
-use async_recursion::async_recursion as boxed;
 
 /// Number of events and of their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -12,7 +12,6 @@ use crate::Store;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{Pool, PostgresListener, Tx, query};
-use async_recursion::async_recursion as boxed;
 
 /// Channel of the hints. A channel belongs to one database.
 const CHANNEL: &str = "attache_changes";

@@ -22,7 +22,6 @@ use crate::memory::{IN_SCOPE_POSTGRES, IN_SCOPE_SQLITE, MemoryScope, json};
 use crate::operation::{During, Operation};
 use crate::pool::query;
 use crate::{Store, joined};
-use async_recursion::async_recursion as boxed;
 
 /// Number of a chunk; numbers are never reused.
 pub type ChunkId = i64;

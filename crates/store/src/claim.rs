@@ -27,7 +27,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{limit, parsed, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, joined};
-use async_recursion::async_recursion as boxed;
 
 /// Result of starting a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,7 +21,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::row::parsed;
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 /// Longer than any request: after it, every request that saw the account open has ended.
 const GRACE: TimeDelta = TimeDelta::minutes(10);

@@ -22,7 +22,6 @@ use crate::outbox::{ChainRow, OutboxEvent, insert_event, move_chain};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{parsed, parsed_opt, storable, undecodable};
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 pub use self::notice::{LevelAuthor, OthersLevel};
 

@@ -23,7 +23,6 @@ use crate::pool::{probe, query, scalar};
 use crate::probes::rows::CodeRow;
 use crate::row::{count, limit, parsed, parsed_opt, secret_hash, storable, undecodable};
 use crate::{Store, in_transaction, probes};
-use async_recursion::async_recursion as boxed;
 
 /// A code that a computer asks for.
 #[derive(Debug, Clone)]

@@ -15,7 +15,6 @@ use crate::operation::{During, Operation};
 use crate::pool::query;
 use crate::row::{limit, parsed};
 use crate::{Store, in_transaction, joined};
-use async_recursion::async_recursion as boxed;
 
 /// Maximum number of stored entries per account and kind.
 pub const ENTRIES_KEPT_MAX: u32 = 1_000;

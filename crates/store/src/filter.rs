@@ -10,7 +10,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::{limit, storable};
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 /// One decision of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]

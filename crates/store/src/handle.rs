@@ -11,7 +11,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{DatabaseSettings, Pool, probe, query};
 use crate::replica::Replica;
 use crate::{in_transaction, probes};
-use async_recursion::async_recursion as boxed;
 
 static SQLITE: Migrator = sqlx_macros::migrate!("../../migrations/sqlite");
 static POSTGRES: Migrator = sqlx_macros::migrate!("../../migrations/postgres");

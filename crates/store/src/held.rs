@@ -28,7 +28,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{Tx, probe, query, scalar};
 use crate::row::limit;
 use crate::{Store, in_transaction, joined, probes};
-use async_recursion::async_recursion as boxed;
 
 /// The party with the credential that brought an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

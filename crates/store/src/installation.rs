@@ -9,7 +9,6 @@ use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::query;
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 /// The id of the installation, and its remembered log.
 #[derive(Debug, Clone, PartialEq, Eq)]

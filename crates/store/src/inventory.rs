@@ -6,7 +6,6 @@ use crate::Store;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::query;
-use async_recursion::async_recursion as boxed;
 
 crate::row! {
     /// Row counts of the main database that are shown to people.

@@ -17,7 +17,6 @@ use crate::Store;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::query;
-use async_recursion::async_recursion as boxed;
 
 /// Retention times. Times are written as "24h", "30d".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::bytes;
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 impl Store {
     /// The key under which short codes are sealed, generated on the first request of any process.

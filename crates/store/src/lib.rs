@@ -40,6 +40,9 @@
 //! | [`pool`] | common interface of both databases |
 //! | [`replica`] | a read replica of the database |
 
+#[macro_use(boxed)]
+extern crate domain;
+
 pub mod account;
 pub mod api_key;
 pub mod balance;

@@ -25,7 +25,6 @@ use crate::probes::KNOWN_COLUMNS;
 use crate::probes::rows::{ComputerRow, KnownRow};
 use crate::row::{chunks, limit, parsed, parsed_opt, storable, undecodable};
 use crate::{Store, in_transaction, joined, probes};
-use async_recursion::async_recursion as boxed;
 
 /// Facts about the computer that presented its secret, read by one query.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{Tx, query};
 use crate::row::{count, limit, parsed, storable};
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 /// A mail with its id.
 #[derive(Debug, Clone, PartialEq, Eq)]

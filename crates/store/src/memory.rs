@@ -28,7 +28,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::{limit, parsed};
 use crate::{Store, joined};
-use async_recursion::async_recursion as boxed;
 
 /// A memory to store.
 #[derive(Debug, Clone)]

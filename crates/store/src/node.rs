@@ -14,7 +14,6 @@ use crate::operation::{During, Operation};
 use crate::pool::query;
 use crate::row::{count, digest, storable};
 use crate::{Store, joined};
-use async_recursion::async_recursion as boxed;
 
 /// A slower response is ignored: the server may have read its clock at any time within the round trip.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(500);

@@ -12,7 +12,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{digest, limit, parsed, parsed_opt, undecodable};
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 impl Store {
     /// Identities with waiting events in the outbox, longest waiting first.

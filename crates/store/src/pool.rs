@@ -58,7 +58,6 @@ pub use self::sqlite::writer::{Undo, WriteGuard, Writer, WriterCounts};
 pub use self::text::{bytes, length};
 pub use self::transaction::{Transaction, Tx, driver_errors};
 use crate::error::{Context, StoreError};
-use async_recursion::async_recursion as boxed;
 
 /// Number of connections to one database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

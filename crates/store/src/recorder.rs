@@ -9,7 +9,6 @@ use crate::pool::probe;
 use crate::probes::rows::RecorderRow;
 use crate::row::parsed;
 use crate::{Store, probes};
-use async_recursion::async_recursion as boxed;
 
 impl TryFrom<RecorderRow> for Recorder {
     type Error = Corrupt;

@@ -13,7 +13,6 @@ use uuid::Uuid;
 
 use crate::error::{Context, StoreError};
 use crate::pool::{DatabaseSettings, Pool, query, scalar};
-use async_recursion::async_recursion as boxed;
 
 /// Minimum time between two checks.
 const CHECK_EVERY: Duration = Duration::from_millis(500);

@@ -12,7 +12,6 @@ use crate::pool::{Tx, probe, query};
 use crate::probes::rows::SessionFactsRow;
 use crate::row::{limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, probes};
-use async_recursion::async_recursion as boxed;
 
 /// The signed-in person.
 #[derive(Debug, Clone, PartialEq, Eq)]

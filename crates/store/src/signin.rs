@@ -12,7 +12,6 @@ use crate::pool::{query, scalar};
 use crate::row::{bytes, count, parsed, parsed_opt, secret_hash};
 use crate::session::{NewSession, insert_session};
 use crate::{Store, in_transaction, joined};
-use async_recursion::async_recursion as boxed;
 
 /// Result of requesting a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, query, scalar};
 use crate::row::{limit, parsed, storable};
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 /// Result of creating a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

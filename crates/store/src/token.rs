@@ -13,7 +13,6 @@ use crate::pool::{Tx, probe, query, scalar};
 use crate::probes::rows::TokenFactsRow;
 use crate::row::{bytes, parsed, parsed_opt};
 use crate::{Store, in_transaction, probes};
-use async_recursion::async_recursion as boxed;
 
 /// The registration and scope of an access token.
 #[derive(Debug, Clone, PartialEq, Eq)]

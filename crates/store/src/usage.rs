@@ -9,7 +9,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{chunks, limit, parsed};
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 /// The day of the row that sums up old days: before all other days, and outside every window.
 pub const EARLIER: Day = Day::BEFORE_ALL;

@@ -14,7 +14,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{bytes, count, limit, parsed, parsed_opt, storable, undecodable};
 use crate::{Store, in_transaction, joined};
-use async_recursion::async_recursion as boxed;
 
 /// An endpoint that is not stored yet.
 #[derive(Debug, Clone)]

@@ -24,7 +24,6 @@ use super::log_record::LogRecord;
 use super::pair::{Found, StartContext, is_lone_log, log_pool, log_pool_if_there};
 use super::places::SCHEMA;
 use crate::config::Settings;
-use async_recursion::async_recursion as boxed;
 
 const RECORD_BYTES_MAX: usize = 65_536;
 

@@ -7,7 +7,6 @@ use store::installation::{Installation, RememberedLog};
 
 use super::error::OpenError;
 use super::refusal::Mismatch;
-use async_recursion::async_recursion as boxed;
 
 /// What the main database stores about the log.
 #[derive(Debug, Clone)]

@@ -8,7 +8,6 @@ use store::{DatabaseSettings, Pool, Replica, Store};
 use super::error::OpenError;
 use super::places::SCHEMA;
 use crate::config::Settings;
-use async_recursion::async_recursion as boxed;
 
 /// SQLite: size of a page of a new log file, in bytes. Events are appended, so larger pages reduce work.
 const LOG_PAGE_BYTES: u32 = 16_384;

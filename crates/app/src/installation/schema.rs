@@ -8,7 +8,6 @@ use super::error::OpenError;
 use super::is_main_database_absent;
 use super::pair::log_pool_if_there;
 use crate::config::Settings;
-use async_recursion::async_recursion as boxed;
 
 /// Refuses databases that `attache migrate` would change. Creates no file.
 #[boxed]

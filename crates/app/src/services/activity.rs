@@ -2,7 +2,6 @@
 
 pub mod browse;
 
-use async_recursion::async_recursion as boxed;
 use domain::held::MachineFacts;
 use domain::ids::UserAccountId;
 use domain::recorder::Recorders;

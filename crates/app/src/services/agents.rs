@@ -8,7 +8,6 @@ use domain::secret::Secret;
 use store::StoreError;
 
 use super::Ports;
-use async_recursion::async_recursion as boxed;
 
 /// Reads agents. Clones share the database.
 #[derive(Debug, Clone)]

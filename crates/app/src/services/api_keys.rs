@@ -14,7 +14,6 @@ use store::{Store, StoreError};
 
 use super::Ports;
 use super::confirmation::RecentlySignedIn;
-use async_recursion::async_recursion as boxed;
 
 /// Maximum number of keys in a list, revoked ones included.
 const LISTED_MAX: usize = 500;

@@ -6,7 +6,6 @@ use domain::ids::{Email, PersonId, UserAccountId};
 use domain::secret::Secret;
 
 use super::confirmation::{DecidesWith, DecisionRefusal, RecentSignIn, may_decide};
-use async_recursion::async_recursion as boxed;
 
 /// Completes claims. Clones share the actors.
 #[derive(Debug, Clone)]

@@ -8,7 +8,6 @@ use domain::ids::{Email, UserAccountId};
 use super::Ports;
 use super::confirmation::RecentlySignedIn;
 use crate::config::Urls;
-use async_recursion::async_recursion as boxed;
 
 /// Closes accounts. Clones share the database.
 #[derive(Debug, Clone)]

@@ -24,7 +24,6 @@ use store::consent::{ConsentEdited, LevelAuthor, OthersLevel};
 use store::held::Sender;
 
 use super::Ports;
-use async_recursion::async_recursion as boxed;
 
 /// Maximum wait of a change for the statistics service. A person is waiting for the response.
 const FORWARD_DEADLINE: Duration = Duration::from_secs(10);

@@ -14,7 +14,6 @@ use domain::ids::PersonId;
 use store::device::Approver;
 
 use super::confirmation::{DecidesWith, DecisionRefusal, RecentSignIn, may_decide};
-use async_recursion::async_recursion as boxed;
 
 /// Decides about device codes. Clones share the actors.
 #[derive(Debug, Clone)]

@@ -13,7 +13,6 @@ use store::feed::ENTRIES_KEPT_MAX;
 
 use super::Ports;
 use super::confirmation::RecentlySignedIn;
-use async_recursion::async_recursion as boxed;
 
 /// `[feeds]`: feeds of notifications.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

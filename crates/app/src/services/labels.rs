@@ -5,7 +5,6 @@ use domain::ids::{MachineUuid, RegistrationId, UserAccountId};
 use domain::label::Label;
 
 use super::Ports;
-use async_recursion::async_recursion as boxed;
 
 /// Writes the names. Clones share the database.
 #[derive(Debug, Clone)]

@@ -12,7 +12,6 @@ use store::machine::{NewMachine, Register};
 
 use super::Ports;
 use crate::config::{MachineRegistration, MachineSettings};
-use async_recursion::async_recursion as boxed;
 
 /// Maximum number of computers in a list.
 pub const COMPUTERS_MAX: usize = 500;

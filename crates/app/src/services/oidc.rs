@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 
 pub use self::provider::{Denial, Provider, Providers};
 use super::Ports;
-use async_recursion::async_recursion as boxed;
 
 /// Time within which the browser has to return. Its cookie expires earlier; this limit holds for a client that keeps the cookie longer.
 const RETURNS_WITHIN: TimeDelta = TimeDelta::hours(1);

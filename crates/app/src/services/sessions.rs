@@ -12,7 +12,6 @@ use store::session::SessionFacts;
 
 use super::Ports;
 use crate::config::SessionSettings;
-use async_recursion::async_recursion as boxed;
 
 /// Maximum number of sessions in a list.
 const LISTED_MAX: usize = 100;

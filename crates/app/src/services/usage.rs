@@ -18,7 +18,6 @@ use wire::usage::{ByteLimit, Measure, UsageBar, UsageLimits};
 
 use super::Ports;
 use crate::config::{AccountSettings, PlanSettings, Urls};
-use async_recursion::async_recursion as boxed;
 
 /// The party that usage is counted for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,7 +16,6 @@ use store::webhook::{NewWebhook, WebhookUpdate};
 
 use super::Ports;
 use super::confirmation::RecentlySignedIn;
-use async_recursion::async_recursion as boxed;
 
 const DELIVERIES_MAX: usize = 50;
 

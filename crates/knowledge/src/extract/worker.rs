@@ -27,7 +27,6 @@ use super::read::{Extracted, extract, extract_here};
 use super::sandbox::{self, Confinement};
 use super::settings::ExtractSettings;
 use crate::fair::FairPlaces;
-use async_recursion::async_recursion as boxed;
 
 /// The program and arguments that start a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_recursion::async_recursion as boxed;
 use store::chunk::AccountStatistics;
 use store::{Store, StoreError};
 

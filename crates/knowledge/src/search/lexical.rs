@@ -14,7 +14,6 @@ use super::query::SearchQuery;
 use super::settings::{Settings, candidates};
 use super::stems::{QueryStems, StemForm};
 use crate::blocking;
-use async_recursion::async_recursion as boxed;
 
 /// Minimum number of candidates per account.
 const EACH_MIN: usize = 20;

@@ -9,7 +9,6 @@ use super::error::LogError;
 use super::handle::Log;
 use super::job::{Append, AppendOutcome, AppendReply};
 use super::postgres::ContendedEvents;
-use async_recursion::async_recursion as boxed;
 
 impl Log {
     /// Appends a group of events; one outcome per event, in order. New events are durable on success. After an error any event may be

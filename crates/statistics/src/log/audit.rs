@@ -29,7 +29,6 @@ use crate::checkpoint::VerifierKey;
 use crate::merkle;
 use crate::merkle::tile::Tiles;
 use crate::proof::{verify_event, verify_leaf};
-use async_recursion::async_recursion as boxed;
 use events::EventPages;
 pub use fault::{AuditFault, Audited};
 use indexes::Indexes;

@@ -18,7 +18,6 @@ use super::memory::file::MemoryFault;
 use super::sql;
 use crate::merkle;
 use crate::merkle::tile::Tiles;
-use async_recursion::async_recursion as boxed;
 
 /// Time between two comparisons of a tree that another node signs. Before this process signs, it compares in any case.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);

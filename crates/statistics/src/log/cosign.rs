@@ -21,7 +21,6 @@ use super::memory::SeenCheckpoint;
 use crate::merkle;
 use crate::merkle::tile::Tiles;
 use crate::witness::{WitnessAnswer, WitnessClient, WitnessFault};
-use async_recursion::async_recursion as boxed;
 
 /// Maximum number of requests to one witness per checkpoint: the witness may have seen another size, or serve another node at the same
 /// time.

@@ -16,7 +16,6 @@ use super::error::{During, LogError};
 use super::handle::Log;
 use super::read::{Cursor, is_shown};
 use crate::contract::RecordScope;
-use async_recursion::async_recursion as boxed;
 
 /// Largest count of one source and day; a source with more events counts as this many.
 pub const EVENTS_MAX: u32 = 10_000;

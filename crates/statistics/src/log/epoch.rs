@@ -11,7 +11,6 @@ use super::error::{During, LogError};
 use super::handle::Log;
 use super::sql::Dialect;
 use crate::merkle;
-use async_recursion::async_recursion as boxed;
 
 /// The newest checkpoint that the log signed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,6 @@ use super::error::{During, LogError};
 use super::handle::Log;
 use crate::contract::RecordScope;
 use crate::proof::AuditProof;
-use async_recursion::async_recursion as boxed;
 
 /// Entries of the index that are read for each source.
 const ENTRIES_MAX: i64 = 64;

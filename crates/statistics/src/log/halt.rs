@@ -12,7 +12,6 @@ use store::pool::{query, scalar};
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::memory::SeenCheckpoint;
-use async_recursion::async_recursion as boxed;
 
 /// Locks the row of the sequencer and invalidates its lease.
 const LOCK: &str = "UPDATE sequencer SET fence = fence + 1, holder = NULL WHERE id = 1 AND halted IS NULL";

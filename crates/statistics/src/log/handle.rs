@@ -29,7 +29,6 @@ use super::usage::sums::UsageSums;
 use super::writer::Writer;
 use crate::checkpoint::{SignerKey, base_of};
 use crate::merkle;
-use async_recursion::async_recursion as boxed;
 
 static SQLITE: Migrator = sqlx_macros::migrate!("../../migrations/statistics/sqlite");
 static POSTGRES: Migrator = sqlx_macros::migrate!("../../migrations/statistics/postgres");

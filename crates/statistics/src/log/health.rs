@@ -9,7 +9,6 @@ use super::error::{During, LogError};
 use super::handle::Log;
 use super::read::statements;
 use super::sql::Dialect;
-use async_recursion::async_recursion as boxed;
 
 /// The state of the log, read from its tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

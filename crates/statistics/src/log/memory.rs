@@ -14,7 +14,6 @@ use domain::Digest;
 use domain::ids::InstallationId;
 
 use self::file::{MemoryFault, MemoryFile};
-use async_recursion::async_recursion as boxed;
 
 /// Minimum time between two writes of the file while the log grows.
 const WRITE_EVERY: Duration = Duration::from_secs(1);

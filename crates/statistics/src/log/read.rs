@@ -27,7 +27,6 @@ use crate::contract::{ActivityQuery, Passed, RecordScope};
 use crate::leaf::{Leaf, VERSION};
 use crate::merkle;
 use crate::proof::{AuditProof, HashAlg, ProofChain, ProofSchema, ProofStatus};
-use async_recursion::async_recursion as boxed;
 
 /// Entries of a page when the query has no limit.
 const LIMIT_DEFAULT: u16 = 100;

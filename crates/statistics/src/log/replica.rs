@@ -14,7 +14,6 @@ use super::error::LogError;
 use super::handle::Log;
 use super::tree_cache::cache::TreeCache;
 use crate::contract::{ActivityQuery, Passed, RecordScope};
-use async_recursion::async_recursion as boxed;
 
 /// A replica with separate caches: its signed tree may be older than the primary's.
 #[derive(Debug, Clone)]

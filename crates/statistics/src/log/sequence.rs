@@ -3,7 +3,6 @@
 use super::error::LogError;
 use super::handle::Log;
 use super::job::Sequenced;
-use async_recursion::async_recursion as boxed;
 
 impl Log {
     /// Assigns places to at most `events_max` events and signs the grown tree. Does nothing if no event waits, or on PostgreSQL while

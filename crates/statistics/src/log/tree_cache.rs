@@ -21,7 +21,6 @@ use crate::contract::Passed;
 use crate::merkle::TreeFault;
 use crate::merkle::nodes::Nodes;
 use crate::merkle::tile::{TileId, TilePath, Tiles, WIDTH};
-use async_recursion::async_recursion as boxed;
 
 impl Log {
     /// The signed tree, from the cache if it has `size` leaves.

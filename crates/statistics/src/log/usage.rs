@@ -13,7 +13,6 @@ use uuid::Uuid;
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::sql::{Dialect, TREE_SIZE};
-use async_recursion::async_recursion as boxed;
 
 impl Log {
     /// The usage of at most `leaves_max` leaves from place `counted` on, and the end place; `counted` if there are no new leaves.

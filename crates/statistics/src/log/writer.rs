@@ -47,7 +47,6 @@ use super::job::{Append, AppendReply, Sequenced};
 use super::recent::UnindexedEvents;
 use super::settings::WriterSettings;
 use super::usage::sums::UsageSums;
-use async_recursion::async_recursion as boxed;
 
 /// Number of parts in which the write-ahead log is copied into the file.
 const PARTS: u64 = 16;

@@ -19,7 +19,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::limit;
 use crate::{Store, joined};
-use async_recursion::async_recursion as boxed;
 
 /// Limits of a search for common words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

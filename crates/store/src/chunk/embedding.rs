@@ -14,7 +14,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, query, scalar};
 use crate::row::{chunks, limit};
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 crate::row! {
     /// A chunk without a vector.

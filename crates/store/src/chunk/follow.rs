@@ -11,7 +11,6 @@ use crate::memory::{deletions_kept, spaces_of};
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::limit;
-use async_recursion::async_recursion as boxed;
 
 /// Changes of an account index, in order.
 #[derive(Debug, Clone, PartialEq)]

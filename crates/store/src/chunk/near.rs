@@ -26,7 +26,6 @@ use crate::operation::{During, Operation};
 use crate::pool::PostgresPool;
 use crate::row::limit;
 use crate::{Pool, Store, in_transaction, joined};
-use async_recursion::async_recursion as boxed;
 
 /// Maximum dimensions of a vector that the extension can index.
 pub const DIMENSIONS_MAX: u16 = 2_000;

@@ -9,7 +9,6 @@ use crate::memory::MemoryScope;
 use crate::notice::NoticeLimits;
 use crate::pool::Pool;
 use crate::replica::Replica;
-use async_recursion::async_recursion as boxed;
 
 impl Store {
     /// The store for a search: the replica if its account indexes equal the given ones, otherwise the primary. In both cases an

@@ -15,7 +15,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
 use crate::row::limit;
 use crate::{Store, joined};
-use async_recursion::async_recursion as boxed;
 
 /// BM25 parameter k1: saturation of repeated words.
 pub const K1: f64 = 0.9;

@@ -1,7 +1,6 @@
 //! Pauses of recording, for an account or one computer. They are times in the rows of accounts and computers, which every lookup of a
 //! computer reads; recorded levels do not change (`docs/decisions/0014-consent.md`).
 
-use async_recursion::async_recursion as boxed;
 use domain::consent::pause::{Pause, PauseReport};
 use domain::consent::{Author, ConsentLevel, ConsentRule, person_rule};
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};

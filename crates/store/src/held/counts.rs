@@ -8,7 +8,6 @@ use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::query;
 use crate::row::parsed;
-use async_recursion::async_recursion as boxed;
 
 /// Events that are held for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -33,7 +33,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{Tx, query};
 use crate::row::parsed_opt;
 use crate::{Store, in_transaction, joined};
-use async_recursion::async_recursion as boxed;
 
 /// Longest wait for one lock of another transaction.
 const LOCK_WAIT_MAX: Duration = Duration::from_millis(250);

@@ -8,7 +8,6 @@ use crate::Store;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{query, scalar};
-use async_recursion::async_recursion as boxed;
 
 /// Number of pages of the index of words that one transaction merges: a few milliseconds.
 const MERGED_PAGES: i64 = 128;

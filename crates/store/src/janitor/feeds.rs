@@ -9,7 +9,6 @@ use crate::Store;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::query;
-use async_recursion::async_recursion as boxed;
 
 const OLD: &str = "DELETE FROM feed_entries WHERE (account_id, notification_id) IN
     (SELECT account_id, notification_id FROM feed_entries WHERE created_at < $1 LIMIT $2)";

@@ -9,7 +9,6 @@ use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query};
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 /// Number of deletions that an account index stores for followers of its changes; a follower further behind starts again.
 pub(crate) const DELETIONS_KEPT: i64 = 100_000;

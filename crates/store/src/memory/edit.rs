@@ -16,7 +16,6 @@ use crate::operation::{During, Operation};
 use crate::pool::query;
 use crate::row::{limit, storable};
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 /// A change of a memory; `None` keeps the value.
 #[derive(Debug, Clone)]

@@ -10,7 +10,6 @@ use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, query};
 use crate::row::{limit, parsed};
-use async_recursion::async_recursion as boxed;
 
 /// Filter of a list. Ids of version 7 start with the time of the addition, so a range of ids is a range of time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

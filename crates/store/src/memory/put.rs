@@ -15,7 +15,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{bytes, chunks, limit, storable};
 use crate::{Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 /// The members of an imported memory that the server sets for an added one.
 #[derive(Debug, Clone, Copy)]

@@ -7,7 +7,6 @@ use super::postgres::PostgresConnection;
 use super::postgres::transaction::PgTransaction;
 use super::sqlite::connection::SqliteConnection;
 use super::sqlite::writer::{Undo, WriteGuard};
-use async_recursion::async_recursion as boxed;
 
 /// The connection of a transaction that the caller of a function starts and ends.
 #[derive(Debug)]

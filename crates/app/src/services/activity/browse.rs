@@ -23,7 +23,6 @@ use store::held::HeldScope;
 
 use super::scope_of_account;
 use crate::services::Ports;
-use async_recursion::async_recursion as boxed;
 
 /// Entries per read of a search.
 const READ: u16 = 500;

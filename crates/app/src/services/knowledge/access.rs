@@ -11,7 +11,6 @@ use uuid::Uuid;
 use super::credential::Credential;
 use super::refusal::Refusal;
 use crate::services::Ports;
-use async_recursion::async_recursion as boxed;
 
 /// The rights of the party that searches or adds.
 #[derive(Debug, Clone)]

@@ -14,7 +14,6 @@ use super::access::KnowledgeAccess;
 use super::import::ImportLines;
 use super::refusal::Refusal;
 use crate::services::Ports;
-use async_recursion::async_recursion as boxed;
 
 /// Starts, rejoins and cancels batches. Clones share the actors.
 #[derive(Debug, Clone)]

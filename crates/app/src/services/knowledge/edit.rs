@@ -9,7 +9,6 @@ use uuid::Uuid;
 use super::access::KnowledgeAccess;
 use super::memories::Memories;
 use super::refusal::Refusal;
-use async_recursion::async_recursion as boxed;
 
 /// A change of a memory, not yet checked; `None` keeps the value.
 #[derive(Debug, Clone, Default)]

@@ -9,7 +9,6 @@ use store::StoreError;
 use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
 use crate::services::Ports;
-use async_recursion::async_recursion as boxed;
 
 /// Reads and changes filter settings. Clones share the database.
 #[derive(Debug, Clone)]

@@ -15,7 +15,6 @@ use super::access::KnowledgeAccess;
 use super::memories::Memories;
 use super::refusal::Refusal;
 use super::spaces::LISTED_MAX;
-use async_recursion::async_recursion as boxed;
 
 /// Lines that are parsed before other tasks get a turn.
 const PARSED_AT_ONCE: usize = 16;

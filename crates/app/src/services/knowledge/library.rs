@@ -10,7 +10,6 @@ use wire::knowledge::{EXCERPT_CHARS, MEMORIES_LIMIT, MEMORIES_LIMIT_MAX};
 use super::access::KnowledgeAccess;
 use super::memories::Memories;
 use super::refusal::Refusal;
-use async_recursion::async_recursion as boxed;
 
 const TAGS_LISTED: usize = 100;
 

@@ -15,7 +15,6 @@ use super::refusal::Refusal;
 use super::spaces::LISTED_MAX;
 use crate::config::KnowledgeSettings;
 use crate::services::Ports;
-use async_recursion::async_recursion as boxed;
 
 /// Lists, reads, changes, imports and deletes memories. Clones share the database.
 #[derive(Debug, Clone)]

@@ -8,7 +8,6 @@ use wire::knowledge::{QUERY_BYTES_MAX, SEARCH_LIMIT, SEARCH_LIMIT_MAX, SEARCH_SP
 use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
 use crate::services::Ports;
-use async_recursion::async_recursion as boxed;
 
 /// Searches memories. Clones share the index.
 #[derive(Debug, Clone)]

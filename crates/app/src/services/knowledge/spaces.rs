@@ -11,7 +11,6 @@ use store::space::SpaceCreate;
 use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
 use crate::services::Ports;
-use async_recursion::async_recursion as boxed;
 
 /// Maximum number of spaces in a list.
 pub(super) const LISTED_MAX: usize = 1000;

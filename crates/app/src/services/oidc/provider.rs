@@ -23,7 +23,6 @@ use super::id_token::{self, Address, Claims, Expected, TokenFault};
 use super::keys::KeyFault;
 use super::metadata::{DiscoveryFault, Metadata, discover};
 use crate::config::{OidcSettings, SigninSettings};
-use async_recursion::async_recursion as boxed;
 
 /// Minimum age of the cached metadata before an unknown signing key causes a refresh.
 const RENEW_AFTER: Duration = Duration::from_mins(1);

@@ -9,7 +9,6 @@ use super::judge::ChainPart;
 use crate::log::error::LogError;
 use crate::log::handle::Log;
 use crate::log::job::{Append, AppendOutcome, AppendReply};
-use async_recursion::async_recursion as boxed;
 
 /// Events of chains that another process has locked. [`Self::settle`] tries them again; dropping it drops their answers. Until then further
 /// events of these chains are answered [`AppendOutcome::Busy`], since they would overtake.

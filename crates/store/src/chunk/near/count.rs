@@ -7,7 +7,6 @@ use crate::Store;
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
 use crate::pool::scalar;
-use async_recursion::async_recursion as boxed;
 
 impl Store {
     /// The number of graphs of `model`; 0 without a table of near vectors.

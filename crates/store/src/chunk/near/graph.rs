@@ -13,7 +13,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{PostgresConnection, query, scalar, script};
 use crate::row::limit;
 use crate::{Pool, Store};
-use async_recursion::async_recursion as boxed;
 
 /// Advisory lock: one graph is built at a time. The lock ends with the connection.
 const LOCK: i64 = 0x6e65_6172_7632;

@@ -7,7 +7,6 @@ use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar, script};
 use crate::row::limit;
 use crate::{Pool, Store, in_transaction};
-use async_recursion::async_recursion as boxed;
 
 /// Whether the database can compare vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]

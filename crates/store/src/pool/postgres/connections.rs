@@ -20,7 +20,6 @@ use super::examination::{Backend, Examiner, Verdict};
 use super::hosts::Hosts;
 use super::limits::Limits;
 use super::session::{Greeting, Session, Unfit};
-use async_recursion::async_recursion as boxed;
 
 /// Idle time after which a connection is tested before it is used.
 const TRIED_AFTER: Duration = Duration::from_secs(1);

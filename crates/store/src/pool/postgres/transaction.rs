@@ -7,7 +7,6 @@ use sqlx_core::transaction::TransactionManager;
 
 use super::connection::PostgresConnection;
 use super::connections::{Access, PostgresPool};
-use async_recursion::async_recursion as boxed;
 
 /// A transaction on a connection of the pool. Dropping it closes the connection, which rolls it back.
 #[derive(Debug)]
