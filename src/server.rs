@@ -31,7 +31,6 @@ use tokio::time::Instant;
 use self::accept::{ConnectionLimits, Door, Service, accept};
 use self::head_bytes::HeadLimits;
 use self::head_timer::HeadDeadlines;
-use self::io_timeouts::IoTimeouts;
 
 /// A server that accepts connections.
 #[derive(Debug)]
@@ -99,7 +98,7 @@ impl Server {
             heads: HeadDeadlines { head: http.head_deadline, idle: http.idle_deadline },
             head_bytes: HeadLimits { bytes_max: http.head_bytes_max, memory: Arc::clone(&state.memory) },
             unread: UnreadLimits { bytes_max: http.unread_bytes_max, deadline: http.unread_deadline },
-            io_timeouts: IoTimeouts { write_deadline: http.write_deadline, linger_deadline: http.linger_deadline },
+            write_deadline: http.write_deadline,
             drain: app.settings.shutdown.drain_deadline / 2,
         };
         let places_total = descriptors::connections(http).min(Semaphore::MAX_PERMITS);
@@ -169,7 +168,7 @@ pub async fn serve_router(listener: TcpListener, router: Router, connections_max
         head_bytes: HeadLimits::apart(head_bytes_max, connections_max),
         unread: UnreadLimits { bytes_max: unread_bytes_max, deadline: unread_deadline },
         heads: HeadDeadlines { head: ROUTER_DEADLINE, idle: ROUTER_IDLE },
-        io_timeouts: IoTimeouts { write_deadline: ROUTER_DEADLINE, linger_deadline: Duration::from_secs(1) },
+        write_deadline: ROUTER_DEADLINE,
         drain: ROUTER_DEADLINE,
     };
     let door = Door::Public {

@@ -33,6 +33,9 @@ pub use self::settings::BatchSettings;
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
 
+/// Maximum bytes of cached journals of ended batches, which readers of their streams share: a few batches of the maximum size.
+const ENDED_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
 /// The operations on batches.
 #[derive(Debug, Clone)]
 pub struct Ingestion {
@@ -44,7 +47,7 @@ pub struct Ingestion {
 impl Ingestion {
     /// The actors are started by the family under [`Ingestion::batches`].
     pub fn new(dependencies: Dependencies, settings: &ActorSettings) -> Self {
-        let ended = Arc::new(Ended::new(dependencies.settings.ended_bytes_max));
+        let ended = Arc::new(Ended::new(ENDED_BYTES_MAX));
         Self { dependencies: Arc::new(dependencies), batches: Directory::new(ActorKind::Batches, settings), ended }
     }
 

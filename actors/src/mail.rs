@@ -33,6 +33,12 @@ pub use transport::{Transport, Undelivered, remove_files};
 
 use crate::kind::ActorKind;
 
+/// Sign-in codes that are being sent; beyond it a code is refused. Mail servers accept few connections of one client.
+const IN_FLIGHT_MAX: usize = 64;
+
+/// Time for which sending a sign-in code is retried: the person is waiting for it.
+const CODE_DEADLINE: Duration = Duration::from_mins(2);
+
 /// Notices that are read from the store at once.
 const DRAIN_ROWS: usize = 8;
 
@@ -110,7 +116,7 @@ pub struct Mailer {
 impl Mailer {
     /// Creates a mailer without mails in progress.
     pub fn new(dependencies: Dependencies) -> Self {
-        let in_flight = Arc::new(Semaphore::new(dependencies.settings.in_flight_max.min(Semaphore::MAX_PERMITS)));
+        let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
         Self { dependencies: Arc::new(dependencies), in_flight }
     }
 }
@@ -172,7 +178,7 @@ impl Mailer {
 
 /// Sends a sign-in code, with retries until it is sent or has expired.
 async fn send_code(dependencies: &Dependencies, mail: OutgoingMail) {
-    let until = Instant::now() + dependencies.settings.code_deadline;
+    let until = Instant::now() + CODE_DEADLINE;
     let mail = queued(mail, &dependencies.rng, dependencies.clock.now());
     for failures in 1.. {
         let outcome =

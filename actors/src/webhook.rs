@@ -35,6 +35,9 @@ pub use self::settings::WebhookSettings;
 /// Due endpoints that a pass considers.
 const DUE_MAX: usize = 1000;
 
+/// Tries of one notification: with the delays between them, about `give_up_after`.
+const TRIES_MAX: u32 = 10;
+
 /// Margin of the lease over the longest request.
 const LEASE_MARGIN: Duration = Duration::from_secs(10);
 
@@ -174,7 +177,7 @@ impl WebhookPass {
         // ± 20 %, so that deliveries that failed together are spread.
         let own = delay_after(due.tries, RETRY_AFTER_FIRST).mul_f64(0.8 + 0.4 * self.rng.fraction());
         let again_at = now + delta(own.max(requested));
-        if due.tries >= settings.tries_max || again_at - due.created_at > delta(settings.give_up_after) {
+        if due.tries >= TRIES_MAX || again_at - due.created_at > delta(settings.give_up_after) {
             AfterTry::GivenUp
         } else {
             AfterTry::Again(again_at)

@@ -32,7 +32,7 @@ use tower::ServiceExt;
 
 use super::head_bytes::{HeadBytes, HeadLimits};
 use super::head_timer::{HeadDeadlines, HeadTimer};
-use super::io_timeouts::{IoTimeouts, Patient};
+use super::io_timeouts::Patient;
 use super::place::Place;
 
 /// The service of a listener.
@@ -63,7 +63,7 @@ pub struct ConnectionLimits {
     /// Bodies that were not read.
     pub unread: UnreadLimits,
     /// Writing and closing.
-    pub io_timeouts: IoTimeouts,
+    pub write_deadline: Duration,
     /// All connections together, when the listener stops.
     pub drain: Duration,
 }
@@ -141,7 +141,7 @@ pub async fn accept(listener: TcpListener, service: Service, mut door: Door, lim
                 let connection = Arc::new(Connection::new(peer));
                 let heads = HeadTimer::new(limits.heads, place);
                 let head_bytes = HeadBytes::new(&limits.head_bytes);
-                let stream = patient(stream, limits.io_timeouts, &connection, (heads, head_bytes));
+                let stream = patient(stream, limits.write_deadline, &connection, (heads, head_bytes));
                 let watcher = graceful.watcher();
                 let (service, phases) = (service.clone(), phases.clone());
                 let conversation =
@@ -192,7 +192,7 @@ fn turn_away(stream: TcpStream) {
 
 fn patient(
     stream: TcpStream,
-    io_timeouts: IoTimeouts,
+    write_deadline: Duration,
     connection: &Arc<Connection>,
     heads: (HeadTimer, HeadBytes),
 ) -> Patient<TcpStream> {
@@ -200,7 +200,7 @@ fn patient(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(error = domain::reasons(&error), "TCP_NODELAY could not be set");
     }
-    Patient::new(stream, io_timeouts, Arc::clone(connection), heads)
+    Patient::new(stream, write_deadline, Arc::clone(connection), heads)
 }
 
 /// One connection, from its first request to its last.

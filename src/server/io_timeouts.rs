@@ -5,7 +5,7 @@
 //!   connection, or with an error in the middle of a head.
 //! - The [bytes of its heads](super::head_bytes) are counted. Only hyper may write, since it knows which responses are still unwritten, so
 //!   the socket continues a refused head with bytes that hyper refuses, and replaces hyper's response, which has no body.
-//! - A connection that [lingers](Connection::lingers) continues to read for `linger_deadline` after its last response, and discards the
+//! - A connection that [lingers](Connection::lingers) continues to read for a second after its last response, and discards the
 //!   bytes: closing a socket with unread bytes resets the connection, and the client would lose the response.
 
 use std::io::{self, IoSlice};
@@ -28,20 +28,15 @@ const MALFORMED: &[u8] = b"\0\r\n\r\n";
 /// Header of a response without a body.
 const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
 
-/// Timeouts of a socket.
-#[derive(Debug, Clone, Copy)]
-pub struct IoTimeouts {
-    /// Maximum time until the client reads some of the written bytes.
-    pub write_deadline: Duration,
-    /// Maximum time until the client has read the last response.
-    pub linger_deadline: Duration,
-}
+/// Maximum time until the client has read the last response, which is a short refusal.
+const LINGER_DEADLINE: Duration = Duration::from_secs(1);
 
 /// A socket with timeouts.
 #[derive(Debug)]
 pub struct Patient<S> {
     socket: S,
-    io_timeouts: IoTimeouts,
+    /// Maximum time until the client reads some of the written bytes.
+    write_deadline: Duration,
     connection: Arc<Connection>,
     heads: HeadTimer,
     head_bytes: HeadBytes,
@@ -59,12 +54,12 @@ impl<S> Patient<S> {
     /// Wraps the socket of this connection.
     pub fn new(
         socket: S,
-        io_timeouts: IoTimeouts,
+        write_deadline: Duration,
         connection: Arc<Connection>,
         (heads, head_bytes): (HeadTimer, HeadBytes),
     ) -> Self {
         let (refusal, response, stalled, lingering) = (None, None, None, None);
-        Self { socket, io_timeouts, connection, heads, head_bytes, refusal, response, stalled, lingering }
+        Self { socket, write_deadline, connection, heads, head_bytes, refusal, response, stalled, lingering }
     }
 
     /// The refusal of a head instead of this response, which hyper writes to a head that it cannot parse.
@@ -86,7 +81,7 @@ impl<S> Patient<S> {
             }
             return written;
         }
-        let deadline = self.io_timeouts.write_deadline;
+        let deadline = self.write_deadline;
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(deadline)));
         ready!(stalled.as_mut().poll(context));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read its answer")))
@@ -202,8 +197,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Patient<S> {
                 return Poll::Ready(Ok(()));
             }
         }
-        let deadline = this.io_timeouts.linger_deadline;
-        let lingering = this.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(deadline)));
+        let lingering = this.lingering.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER_DEADLINE)));
         let mut unwanted = [0; 4096];
         while lingering.as_mut().poll(context).is_pending() {
             let mut buf = ReadBuf::new(&mut unwanted);
@@ -231,8 +225,7 @@ mod tests {
     use super::super::place::Place;
     use super::*;
 
-    const IO_TIMEOUTS: IoTimeouts =
-        IoTimeouts { write_deadline: Duration::from_secs(30), linger_deadline: Duration::from_secs(1) };
+    const WRITE_DEADLINE: Duration = Duration::from_secs(30);
 
     fn pair() -> (Patient<DuplexStream>, DuplexStream, Arc<Connection>) {
         let connection = Arc::new(Connection::new((Ipv4Addr::LOCALHOST, 1).into()));
@@ -241,7 +234,7 @@ mod tests {
         let heads = HeadTimer::new(deadlines, Place::default());
         let limits = HeadLimits { bytes_max: 16, memory: ReceiveMemory::new(0) };
         let heads = (heads, HeadBytes::new(&limits));
-        (Patient::new(ours, IO_TIMEOUTS, Arc::clone(&connection), heads), theirs, connection)
+        (Patient::new(ours, WRITE_DEADLINE, Arc::clone(&connection), heads), theirs, connection)
     }
 
     #[tokio::test(start_paused = true)]
@@ -261,16 +254,14 @@ mod tests {
         assert_eq!(begun.elapsed(), Duration::from_secs(80), "longer than the deadline, with progress");
         let begun = Instant::now();
         assert_eq!(ours.write_all(&[0; 40]).await.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert_eq!(begun.elapsed(), IO_TIMEOUTS.write_deadline);
+        assert_eq!(begun.elapsed(), WRITE_DEADLINE);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_refused_client_may_finish_and_an_endless_one_may_not() {
-        for (lingers, pieces, took) in [
-            (false, 0, Duration::ZERO),
-            (true, 5, Duration::from_millis(500)),
-            (true, 1000, IO_TIMEOUTS.linger_deadline),
-        ] {
+        for (lingers, pieces, took) in
+            [(false, 0, Duration::ZERO), (true, 5, Duration::from_millis(500)), (true, 1000, LINGER_DEADLINE)]
+        {
             let (mut ours, mut theirs, connection) = pair();
             connection.set_lingers(lingers);
             let sending = tokio::spawn(async move {

@@ -42,8 +42,6 @@ pub struct BatchSettings {
     pub streams_max: usize,
     /// Maximum number of concurrent SSE streams of one account.
     pub streams_per_account_max: usize,
-    /// Maximum bytes of cached journals of ended batches, which readers of their streams share.
-    pub ended_bytes_max: u64,
     /// Silence after which a stream shows that it is alive. The credentials of streams and exports are checked again as often, and at
     /// least every 15 seconds.
     #[serde(with = "humantime_serde")]
@@ -71,7 +69,6 @@ impl Default for BatchSettings {
             items_at_once: 8,
             streams_max: 4096,
             streams_per_account_max: 64,
-            ended_bytes_max: 16 * 1024 * 1024,
             heartbeat: Duration::from_secs(15),
             lease: Duration::from_secs(6),
         }

@@ -31,11 +31,6 @@ pub struct MailSettings {
     /// Pause between two looks for notices that are due.
     #[serde(with = "humantime_serde")]
     pub drain_every: Duration,
-    /// Mails that are being sent at once; one more sign-in code is refused.
-    pub in_flight_max: usize,
-    /// How long a sign-in code is tried to be sent.
-    #[serde(with = "humantime_serde")]
-    pub code_deadline: Duration,
     /// Delay before a mail is tried again; it doubles with every further failure.
     #[serde(with = "humantime_serde")]
     pub backoff_min: Duration,
@@ -58,8 +53,6 @@ impl Default for MailSettings {
             transport: TransportKind::Files,
             from: None,
             drain_every: Duration::from_secs(2),
-            in_flight_max: 64,
-            code_deadline: Duration::from_mins(2),
             backoff_min: Duration::from_secs(1),
             backoff_max: Duration::from_mins(30),
             give_up_after: Duration::from_hours(48),
@@ -120,8 +113,6 @@ impl MailSettings {
             ),
             (!self.smtp.timeout.is_zero(), "smtp.timeout", "must be longer than 0s"),
             (!self.drain_every.is_zero(), "drain_every", "must be longer than 0s"),
-            (self.in_flight_max > 0, "in_flight_max", "must be at least 1"),
-            (!self.code_deadline.is_zero(), "code_deadline", "must be longer than 0s"),
             (!self.backoff_min.is_zero(), "backoff_min", "must be longer than 0s"),
             (self.backoff_min <= self.backoff_max, "backoff_min", "must not be longer than mail.backoff_max"),
             (

@@ -14,6 +14,9 @@ use store::webhook::DueDelivery;
 
 use super::settings::WebhookSettings;
 
+/// Timeout of connecting, including name resolution and TLS.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Sends notifications to permitted addresses, without proxies and redirects. Clones share the client.
 #[derive(Debug, Clone)]
 pub struct WebhookSender {
@@ -87,7 +90,7 @@ impl WebhookSender {
         let resolver = JudgingResolver::new(Arc::new(SystemResolver::default()), Arc::clone(&rules.addresses));
         let http = http_client::builder()
             .dns_resolver(Arc::new(resolver))
-            .connect_timeout(settings.connect_timeout)
+            .connect_timeout(CONNECT_TIMEOUT)
             .timeout(settings.timeout)
             .redirect(Policy::none())
             .referer(false)

@@ -31,14 +31,9 @@ pub struct WebhookSettings {
     /// Pause between two looks for notifications that are due.
     #[serde(with = "humantime_serde")]
     pub look_every: Duration,
-    /// Timeout of connecting, including name resolution and TLS.
-    #[serde(with = "humantime_serde")]
-    pub connect_timeout: Duration,
     /// Timeout of a request, until the headers of its response.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
-    /// Tries of one notification.
-    pub tries_max: u32,
     /// Age at which a notification is given up.
     #[serde(with = "humantime_serde")]
     pub give_up_after: Duration,
@@ -69,9 +64,7 @@ impl Default for WebhookSettings {
             slow_after: Duration::from_secs(2),
             turn: Duration::from_secs(5),
             look_every: Duration::from_secs(2),
-            connect_timeout: Duration::from_secs(5),
             timeout: Duration::from_secs(15),
-            tries_max: 10,
             give_up_after: Duration::from_hours(80),
             disable_after: Duration::from_hours(5 * 24),
             old_secret_kept: Duration::from_hours(24),
@@ -102,9 +95,7 @@ impl WebhookSettings {
             (self.in_flight_per_account_max > 0, "in_flight_per_account_max", "must be at least 1"),
             (self.in_flight_slow_max > 0, "in_flight_slow_max", "must be at least 1"),
             (minutes(self.turn), "turn", "must be longer than 0s, and at most 5m"),
-            (self.tries_max > 0, "tries_max", "must be at least 1"),
             (!self.look_every.is_zero(), "look_every", "must be longer than 0s"),
-            (minutes(self.connect_timeout), "connect_timeout", "must be longer than 0s, and at most 5m"),
             (minutes(self.timeout), "timeout", "must be longer than 0s, and at most 5m"),
             (self.give_up_after <= year, "give_up_after", "must be at most 365 days"),
             (self.disable_after <= year, "disable_after", "must be at most 365 days"),
@@ -136,15 +127,13 @@ mod tests {
             in_flight_slow_max: 0,
             turn: Duration::ZERO,
             look_every: Duration::ZERO,
-            connect_timeout: Duration::ZERO,
             timeout: Duration::from_hours(1),
-            tries_max: 0,
             give_up_after: Duration::MAX,
             disable_after: Duration::MAX,
             old_secret_kept: Duration::MAX,
             ports: vec![0],
             ..default
         };
-        assert_eq!(broken.problems().len(), 14);
+        assert_eq!(broken.problems().len(), 12);
     }
 }

@@ -30,7 +30,6 @@ use store::held::HeldQuotas;
 use store::memory::MemoryQuota;
 use store::notice::NoticeLimits;
 use store::pool::{ServerRole, check_url};
-use supervision::RootSettings;
 
 pub use self::actors::ActorsSettings;
 pub use self::http::{BODY_BYTES_HARD_MAX, HttpSettings};
@@ -186,13 +185,9 @@ impl Default for AdminSettings {
 pub struct LogSettings {
     /// Name of the log in its checkpoints and keys; fixed once the log has begun.
     pub origin: String,
-    /// How many events one commit takes at most.
-    pub batch_max: usize,
     /// How often new events get their place in the tree and a checkpoint is signed.
     #[serde(with = "humantime_serde")]
     pub checkpoint_every: Duration,
-    /// How many events one such pass takes at most.
-    pub sequence_max: u32,
     /// How often the main database remembers the newest checkpoint, while the log grows.
     #[serde(with = "humantime_serde")]
     pub remember_every: Duration,
@@ -221,11 +216,11 @@ impl LogSettings {
     /// The limits of the writer of an SQLite file.
     pub fn writer(&self) -> WriterSettings {
         WriterSettings {
-            group_max: self.batch_max,
             chains_max: self.chains_max,
             wal_bytes: self.wal_bytes,
             index_every: self.index_every,
             id_filters_bytes: self.id_filters_bytes,
+            ..WriterSettings::default()
         }
     }
 }
@@ -234,9 +229,7 @@ impl Default for LogSettings {
     fn default() -> Self {
         Self {
             origin: "attache/log".into(),
-            batch_max: WriterSettings::default().group_max,
             checkpoint_every: Duration::from_millis(500),
-            sequence_max: 20_000,
             remember_every: Duration::from_secs(5),
             witness: Vec::new(),
             witness_quorum: 0,
@@ -375,30 +368,11 @@ pub struct ShutdownSettings {
     /// How long requests and actors get to finish after that; a second signal ends everything at once.
     #[serde(with = "humantime_serde")]
     pub drain_deadline: Duration,
-    /// How long they get when the supervision gives up.
-    #[serde(with = "humantime_serde")]
-    pub give_up_deadline: Duration,
-    /// An actor that is not up after this long has failed to start.
-    #[serde(with = "humantime_serde")]
-    pub start_deadline: Duration,
 }
 
 impl Default for ShutdownSettings {
     fn default() -> Self {
-        Self {
-            lame_duck: Duration::ZERO,
-            drain_deadline: Duration::from_secs(20),
-            give_up_deadline: Duration::from_secs(10),
-            start_deadline: Duration::from_secs(30),
-        }
-    }
-}
-
-impl ShutdownSettings {
-    /// The deadlines of the supervisor.
-    pub fn root(&self) -> RootSettings {
-        let Self { give_up_deadline, start_deadline, .. } = *self;
-        RootSettings { give_up_deadline, start_deadline, ..RootSettings::default() }
+        Self { lame_duck: Duration::ZERO, drain_deadline: Duration::from_secs(20) }
     }
 }
 
@@ -509,8 +483,6 @@ impl Settings {
     }
 
     fn check_log(&self, rule: &mut impl FnMut(bool, &str, &str)) {
-        rule(self.log.batch_max > 0, "log.batch_max", "must be at least 1");
-        rule(self.log.sequence_max > 0, "log.sequence_max", "must be at least 1");
         rule(self.log.index_every > 0, "log.index_every", "must be at least 1");
         rule(
             (Duration::from_millis(10)..=Duration::from_secs(1)).contains(&self.log.checkpoint_every),

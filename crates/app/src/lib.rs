@@ -44,8 +44,8 @@ use domain::registry::Registry;
 use domain::secret::CodeKey;
 use domain::{Clock, Rng};
 use store::Store;
-use supervision::Root;
 use supervision::periodic::PassError;
+use supervision::{Root, RootSettings};
 use tokio::time::Instant;
 
 use self::builder::Builder;
@@ -194,7 +194,7 @@ impl App {
             webhooks: webhooks.as_ref(),
             wakers: Wakers::default(),
         };
-        let root = start_actors(&settings, &rng, supervised).await?;
+        let root = start_actors(&rng, supervised).await?;
         Ok(Self(Arc::new(AppState {
             urls: Arc::new(urls),
             settings,
@@ -255,8 +255,8 @@ async fn follow_clock(store: &Store, clock: &Clock) {
 }
 
 /// Starts the supervisor and waits until every actor runs.
-async fn start_actors(settings: &Settings, rng: &Rng, supervised: Supervised<'_>) -> Result<Root, BuildError> {
-    let root = Root::start(settings.shutdown.root(), jitter(rng), supervised.children()).await;
+async fn start_actors(rng: &Rng, supervised: Supervised<'_>) -> Result<Root, BuildError> {
+    let root = Root::start(RootSettings::default(), jitter(rng), supervised.children()).await;
     let root = root.map_err(|error| BuildError::Actors(domain::reasons(&error)))?;
     root.up().await.map_err(|outcome| BuildError::Actors(format!("{outcome:?}")))?;
     Ok(root)

@@ -34,6 +34,12 @@ use super::knowledge::KnowledgeServices;
 /// Pause of actors that only look for changes.
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Maximum number of items in one transaction: larger groups save little of a commit, and the first item waits for the last.
+const GROUP_MAX: usize = 256;
+
+/// Maximum number of events in one pass of the sequencer: about a second of the fastest intake.
+const SEQUENCE_MAX: u32 = 20_000;
+
 /// Timeout of one pass of a periodic actor.
 const PASS_DEADLINE: Duration = Duration::from_mins(1);
 
@@ -101,8 +107,8 @@ impl Supervised<'_> {
     /// PostgreSQL: groups the lookups of concurrent requests.
     fn lookup(&self) -> Option<ChildSpec> {
         let MachineLookup::Grouped(group) = self.lookup else { return None };
-        let (ledger, batch_max) = (SecretBatch(self.builder.store.clone()), self.builder.settings.log.batch_max);
-        Some(ChildSpec::singleton(group, move || (Committer::new(ledger.clone(), batch_max), ())))
+        let ledger = SecretBatch(self.builder.store.clone());
+        Some(ChildSpec::singleton(group, move || (Committer::new(ledger.clone(), GROUP_MAX), ())))
     }
 
     /// The actors of the embedded statistics service.
@@ -112,12 +118,9 @@ impl Supervised<'_> {
         };
         let settings = &self.builder.settings.log;
         let Wakers { appended, grown, signed, .. } = &self.wakers;
-        let grouped = GroupedIntake::new(log.clone(), settings.batch_max, appended.clone());
-        let sequence = Sequence {
-            log: log.clone(),
-            events_max: settings.sequence_max,
-            grown: vec![grown.clone(), signed.clone()],
-        };
+        let grouped = GroupedIntake::new(log.clone(), GROUP_MAX, appended.clone());
+        let sequence =
+            Sequence { log: log.clone(), events_max: SEQUENCE_MAX, grown: vec![grown.clone(), signed.clone()] };
         let mut children = vec![
             ChildSpec::singleton(intake, move || (grouped.clone(), ())),
             self.resting(ActorKind::Sequence, sequence, settings.checkpoint_every, SEQUENCE_REST, appended),
@@ -132,8 +135,7 @@ impl Supervised<'_> {
     fn hold(&self) -> ChildSpec {
         let settings = self.builder.settings;
         let ledger = HeldBatch { store: self.builder.store.clone(), quotas: settings.events.held };
-        let batch_max = settings.log.batch_max;
-        ChildSpec::singleton(self.hold, move || (Committer::new(ledger.clone(), batch_max), ()))
+        ChildSpec::singleton(self.hold, move || (Committer::new(ledger.clone(), GROUP_MAX), ()))
     }
 
     /// The actors that requests wait for.

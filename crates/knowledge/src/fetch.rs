@@ -107,6 +107,9 @@ pub enum FetcherError {
     Http(#[from] reqwest::Error),
 }
 
+/// Maximum number of redirects: sites redirect to another scheme, host and path one after the other.
+const REDIRECTS_MAX: usize = 5;
+
 /// A fetched page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
@@ -176,7 +179,7 @@ impl Fetcher {
         total: Duration,
     ) -> Result<(WebUrl, Content), FetchError> {
         let mut budget = Budget::new(total);
-        let mut trail = RedirectChain::new(start.clone(), self.settings.redirects_max);
+        let mut trail = RedirectChain::new(start.clone(), REDIRECTS_MAX);
         loop {
             let here = trail.here();
             self.judge(here)?;

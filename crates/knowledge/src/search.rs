@@ -37,7 +37,8 @@ use self::lexical::LexicalSearch;
 use self::meaning::SemanticSearch;
 pub use self::query::SearchQuery;
 use self::score::{ScoreWeights, ScoredChunk};
-pub use self::settings::Settings;
+use self::settings::NEIGHBOUR_WEIGHT;
+pub use self::settings::{Settings, WORDS_MAX};
 use self::stems::QueryStems;
 use crate::blocking;
 use crate::index::Index;
@@ -145,7 +146,7 @@ impl<E: Embed> Search<E> {
         let languages = account_indexes
             .iter()
             .fold(LanguageSet::default(), |all, account_index| all.union(account_index.languages()));
-        let stems = QueryStems::of(&query.text, self.settings.words_max, languages);
+        let stems = QueryStems::of(&query.text, WORDS_MAX, languages);
         let (lexical, meaning) = tokio::join!(
             LexicalSearch::look_up(store, &self.counts, account_indexes, query, &stems, &self.settings),
             SemanticSearch::look_up(&context)
@@ -153,7 +154,7 @@ impl<E: Embed> Search<E> {
         let (lexical, meaning) = (lexical?, meaning?);
         let chunks = crowd::chunks(&context, &lexical, &meaning).await?;
         let SemanticSearch { vector, missing, .. } = meaning;
-        let weights = ScoreWeights { meaning: self.settings.meaning_weight, neighbour: self.settings.neighbour_weight };
+        let weights = ScoreWeights { meaning: self.settings.meaning_weight, neighbour: NEIGHBOUR_WEIGHT };
         let scored =
             blocking::compute(move || score::scored(chunks, &stems, &lexical, vector.as_deref(), weights)).await;
         let documents = self.documents(store, scored, query).await?;

@@ -27,6 +27,15 @@ use crate::trace;
 
 pub use settings::{InvalidUpstream, UpstreamSettings};
 
+/// Timeout of a connection attempt.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Maximum size of a response body in bytes: a page of activity is the largest, 500 events.
+const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Number of retries of a read when no connection could be made. Events are never retried here.
+const READ_RETRIES: u32 = 2;
+
 /// Time after which an idle connection is closed.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -45,8 +54,6 @@ pub struct Client {
     base_url: String,
     authorization: Option<HeaderValue>,
     timeout: Duration,
-    body_bytes_max: usize,
-    read_retries: u32,
     breaker: Arc<Mutex<Breaker>>,
     rng: Rng,
 }
@@ -68,7 +75,7 @@ impl Client {
         let base_url = settings.base_url()?;
         let authorization = settings.authorization()?;
         let http = http_client::builder()
-            .connect_timeout(settings.connect_timeout)
+            .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
             .redirect(Policy::none())
@@ -80,8 +87,6 @@ impl Client {
             base_url,
             authorization,
             timeout: settings.timeout,
-            body_bytes_max: settings.body_bytes_max,
-            read_retries: settings.read_retries,
             breaker: Arc::new(Mutex::new(Breaker::new(settings.breaker))),
             rng: rng.clone(),
         })
@@ -165,7 +170,7 @@ impl Client {
             target.push('=');
             target.extend(percent_encoding::utf8_percent_encode(value, QUERY));
         }
-        let mut retries = self.read_retries;
+        let mut retries = READ_RETRIES;
         loop {
             match self.send(self.http.get(&target).headers(headers.clone())).await {
                 Err(Unavailable::Connect(_)) if retries > 0 => {
@@ -202,7 +207,7 @@ impl Client {
         let mut response = request.send().await.map_err(failure)?;
         let mut body = BytesMut::new();
         while let Some(chunk) = response.chunk().await.map_err(failure)? {
-            if body.len() + chunk.len() > self.body_bytes_max {
+            if body.len() + chunk.len() > BODY_BYTES_MAX {
                 return Err(Unavailable::TooLarge);
             }
             body.extend_from_slice(&chunk);

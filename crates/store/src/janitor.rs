@@ -65,14 +65,10 @@ pub struct PurgeSettings {
     #[serde(with = "humantime_serde")]
     pub usage_days_kept: Duration,
     /// Maximum number of rows deleted in one batch. Not configurable: tests delete small batches.
-    #[serde(skip, default = "batch_rows")]
+    #[serde(skip)]
     pub batch_rows: u32,
     /// Maximum number of batches per kind and call; the next call continues.
     pub batches_max: u32,
-}
-
-fn batch_rows() -> u32 {
-    500
 }
 
 impl Default for PurgeSettings {
@@ -93,7 +89,7 @@ impl Default for PurgeSettings {
             api_keys_kept: days(90),
             webhook_deliveries_kept: days(7),
             usage_days_kept: days(400),
-            batch_rows: batch_rows(),
+            batch_rows: 500,
             batches_max: 100,
         }
     }

@@ -59,9 +59,6 @@ pub struct HttpSettings {
     /// How long the server waits for that rest.
     #[serde(with = "humantime_serde")]
     pub unread_deadline: Duration,
-    /// How long a refused client may continue to send, so that it gets the response, before its connection is closed.
-    #[serde(with = "humantime_serde")]
-    pub linger_deadline: Duration,
 }
 
 impl Default for HttpSettings {
@@ -86,7 +83,6 @@ impl Default for HttpSettings {
             write_deadline: Duration::from_secs(30),
             unread_bytes_max: 64 << 10,
             unread_deadline: Duration::from_millis(250),
-            linger_deadline: Duration::from_secs(1),
         }
     }
 }

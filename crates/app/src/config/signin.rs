@@ -21,9 +21,6 @@ pub struct SigninSettings {
     /// How long an OpenID provider may take for each answer.
     #[serde(with = "humantime_serde")]
     pub provider_timeout: Duration,
-    /// Time for which the metadata of a provider is cached.
-    #[serde(with = "humantime_serde")]
-    pub provider_cached_for: Duration,
     /// OpenID providers whose word is taken for an address.
     pub oidc: Vec<OidcSettings>,
 }
@@ -36,7 +33,6 @@ impl Default for SigninSettings {
             codes_per_hour: 10,
             codes_per_hour_total: 60,
             provider_timeout: Duration::from_secs(10),
-            provider_cached_for: Duration::from_hours(1),
             oidc: Vec::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! The bundled model, on its own threads.
 //!
 //! 1. A call puts its texts into one of two queues: queries or content.
-//! 2. A free thread takes texts, queries first, up to [`super::EmbeddingSettings::batch_tokens_max`] tokens. It
+//! 2. A free thread takes texts, queries first, up to [`BATCH_TOKENS_MAX`] tokens. It
 //!    combines texts of several calls, and several threads share the texts of one call.
 //! 3. The thread that embeds the last text of a call answers the call.
 //!
@@ -19,6 +19,9 @@ use super::error::EmbedError;
 use super::settings::EmbeddingSettings;
 use super::urgency::Urgency;
 use queue::{QueuedText, TextQueues};
+
+/// Maximum number of tokens per computation. A query waits for at most one computation, about 1 ms per 6 tokens.
+const BATCH_TOKENS_MAX: usize = 256;
 
 /// Handle of the threads, which end when the last clone is dropped.
 #[derive(Debug, Clone)]
@@ -39,8 +42,7 @@ impl Bundled {
         let open = CloseOnDrop(lines.clone());
         let model = Arc::new(OnceLock::new());
         for number in 0..threads {
-            let worker =
-                Worker { lines: lines.clone(), model: model.clone(), batch_tokens_max: settings.batch_tokens_max };
+            let worker = Worker { lines: lines.clone(), model: model.clone() };
             thread::Builder::new().name(format!("embed-{number}")).spawn(move || worker.work())?;
         }
         Ok(Self(Arc::new(open)))
@@ -61,7 +63,6 @@ impl Drop for CloseOnDrop {
 struct Worker {
     lines: Arc<TextQueues>,
     model: Arc<OnceLock<Result<Model, String>>>,
-    batch_tokens_max: usize,
 }
 
 impl Worker {
@@ -86,7 +87,7 @@ impl Worker {
         let mut tokens: Vec<TokenizedText> = vec![model.tokens(first.as_str())];
         let mut texts = vec![first];
         let mut count = tokens[0].len();
-        while count < self.batch_tokens_max
+        while count < BATCH_TOKENS_MAX
             && let Some(text) = self.lines.take_one_of(urgency)
         {
             let more = model.tokens(text.as_str());

@@ -37,6 +37,9 @@ struct Endpoint {
     rng: Rng,
 }
 
+/// Timeout of connecting.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Why the endpoint returned no vectors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HttpFailure {
@@ -97,7 +100,7 @@ impl Http {
     /// Creates a client of `endpoint`, which comes from the settings.
     pub(super) fn new(endpoint: EndpointAddress, settings: &HttpEmbeddingSettings, rng: &Rng) -> reqwest::Result<Self> {
         let client = http_client::builder()
-            .connect_timeout(settings.connect_timeout)
+            .connect_timeout(CONNECT_TIMEOUT)
             .redirect(Policy::none())
             .no_proxy()
             .tcp_nodelay(true)

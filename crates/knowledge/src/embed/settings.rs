@@ -7,16 +7,13 @@ use ::http::{HeaderValue, Uri};
 use serde::{Deserialize, Serialize};
 
 /// `[knowledge.embedding]`
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EmbeddingSettings {
     /// Provider of embeddings.
     pub provider: EmbeddingProvider,
     /// Threads of the bundled model; 0 for one per processor.
     pub threads: usize,
-    /// Maximum number of tokens per computation of the bundled model. A query waits for at most one computation, about
-    /// 1 ms per 6 tokens.
-    pub batch_tokens_max: usize,
     /// Settings of the endpoint, for the provider `http`.
     pub http: HttpEmbeddingSettings,
 }
@@ -58,16 +55,14 @@ pub struct HttpEmbeddingSettings {
     /// Deadline of a request with all its retries.
     #[serde(with = "humantime_serde")]
     pub deadline: Duration,
-    /// Timeout of connecting.
-    #[serde(with = "humantime_serde")]
-    pub connect_timeout: Duration,
-    /// Delay before the first retry; doubled for each further one.
-    #[serde(with = "humantime_serde")]
+    /// Delay before the first retry; doubled for each further one. No setting of an operator: tests retry at once.
+    #[serde(skip)]
     pub retry_delay_min: Duration,
-    /// Maximum delay of the backoff. `Retry-After` may request a longer one.
-    #[serde(with = "humantime_serde")]
+    /// Maximum delay of the backoff. `Retry-After` may request a longer one. No setting of an operator: tests retry at once.
+    #[serde(skip)]
     pub retry_delay_max: Duration,
-    /// Maximum size of a response, in bytes.
+    /// Maximum size of a response, in bytes. No setting of an operator: tests send small responses.
+    #[serde(skip)]
     pub body_bytes_max: usize,
 }
 
@@ -76,17 +71,6 @@ pub(super) struct EndpointAddress {
     pub(super) url: String,
     pub(super) model: String,
     pub(super) authorization: Option<HeaderValue>,
-}
-
-impl Default for EmbeddingSettings {
-    fn default() -> Self {
-        Self {
-            provider: EmbeddingProvider::default(),
-            threads: 0,
-            batch_tokens_max: 256,
-            http: HttpEmbeddingSettings::default(),
-        }
-    }
 }
 
 impl Default for HttpEmbeddingSettings {
@@ -101,7 +85,6 @@ impl Default for HttpEmbeddingSettings {
             requests_max: 4,
             timeout: Duration::from_secs(30),
             deadline: Duration::from_mins(2),
-            connect_timeout: Duration::from_secs(5),
             retry_delay_min: Duration::from_millis(250),
             retry_delay_max: Duration::from_secs(10),
             body_bytes_max: 64 * 1024 * 1024,
@@ -114,12 +97,8 @@ impl EmbeddingSettings {
     pub fn problems(&self) -> Vec<(String, String)> {
         /// A higher number of threads is assumed to be a typing error.
         const THREADS_MAX: usize = 1024;
-        /// Larger batches use more memory without being faster.
-        const TOKENS_MAX: usize = 65_536;
         let threads = (self.threads > THREADS_MAX).then(|| ("threads", format!("must be at most {THREADS_MAX}")));
-        let tokens = (!(1..=TOKENS_MAX).contains(&self.batch_tokens_max))
-            .then(|| ("batch_tokens_max", format!("must be between 1 and {TOKENS_MAX}")));
-        let own = [threads, tokens].into_iter().flatten().map(|(field, rule)| (field.to_owned(), rule));
+        let own = threads.into_iter().map(|(field, rule)| (field.to_owned(), rule));
         let http = self.http.problems(self.provider == EmbeddingProvider::Http);
         own.chain(http.into_iter().map(|(field, rule)| (format!("http.{field}"), rule))).collect()
     }
@@ -143,22 +122,12 @@ impl HttpEmbeddingSettings {
         if self.authorization().is_none() {
             faults.push(("api_key", "has characters that no header takes".to_owned()));
         }
-        for (field, value) in [
-            ("inputs_max", self.inputs_max),
-            ("requests_max", self.requests_max),
-            ("body_bytes_max", self.body_bytes_max),
-        ] {
+        for (field, value) in [("inputs_max", self.inputs_max), ("requests_max", self.requests_max)] {
             if value == 0 {
                 faults.push((field, "must be at least 1".to_owned()));
             }
         }
-        for (field, value) in [
-            ("timeout", self.timeout),
-            ("deadline", self.deadline),
-            ("connect_timeout", self.connect_timeout),
-            ("retry_delay_min", self.retry_delay_min),
-            ("retry_delay_max", self.retry_delay_max),
-        ] {
+        for (field, value) in [("timeout", self.timeout), ("deadline", self.deadline)] {
             if value.is_zero() {
                 faults.push((field, "must be longer than 0s".to_owned()));
             }
@@ -232,9 +201,8 @@ mod tests {
             timeout: Duration::ZERO,
             ..HttpEmbeddingSettings::default()
         };
-        let settings = EmbeddingSettings { threads: 5000, batch_tokens_max: 0, http, ..EmbeddingSettings::default() };
-        let expected =
-            ["threads", "batch_tokens_max", "http.base_url", "http.api_key", "http.inputs_max", "http.timeout"];
+        let settings = EmbeddingSettings { threads: 5000, http, ..EmbeddingSettings::default() };
+        let expected = ["threads", "http.base_url", "http.api_key", "http.inputs_max", "http.timeout"];
         assert_eq!(fields(&settings), expected);
     }
 

@@ -43,6 +43,9 @@ pub(super) struct Content {
     pub(super) body: Bytes,
 }
 
+/// Maximum size of the names and values of a response's head, in bytes: pages send a few kilobytes.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
 /// Sends one request. The caller has checked the host, or the client's resolver checks it.
 pub(super) async fn exchange(
     http: &reqwest::Client,
@@ -55,7 +58,7 @@ pub(super) async fn exchange(
     let request = http.get(url.as_url().clone()).header(header::ACCEPT, ACCEPT).header(header::ACCEPT_ENCODING, "gzip");
     let head_timeout = settings.connect_timeout + settings.stall_timeout;
     let response = budget.spend(head_timeout, request.send()).await?.map_err(|error| FailedAttempt::from(&error))?;
-    if head_bytes(response.headers()) > settings.head_bytes_max {
+    if head_bytes(response.headers()) > HEAD_BYTES_MAX {
         return Err(FetchError::HeadTooLarge.into());
     }
     let status = response.status();

@@ -19,6 +19,8 @@ use super::settings::FetchSettings;
 /// Maximum number of rules with `$` that are parsed. Each compiles to a regular expression, in about a quarter of a
 /// millisecond.
 const ANCHORED_RULES_MAX: usize = 250;
+/// Lifetime of a failure to fetch `robots.txt`, during which the site is not fetched.
+const FAILURE_CACHED_FOR: Duration = Duration::from_mins(1);
 /// Maximum number of concurrent parses.
 const READINGS_MAX: usize = 4;
 /// Size of a cache entry without a text, in bytes.
@@ -29,7 +31,6 @@ const ENTRY_BYTES: usize = 256;
 pub(super) struct Robots {
     product: String,
     cached_for: Duration,
-    failure_cached_for: Duration,
     cached_max: usize,
     cached_bytes_max: usize,
     sites: Mutex<Sites>,
@@ -79,7 +80,6 @@ impl Robots {
         Self {
             product,
             cached_for: settings.robots_cached_for,
-            failure_cached_for: settings.robots_failure_cached_for,
             cached_max: settings.robots_cached_max,
             cached_bytes_max: settings.robots_cached_bytes_max,
             sites: Mutex::default(),
@@ -101,7 +101,7 @@ impl Robots {
         let learned = async {
             let known = ask.await;
             let lifetime =
-                if matches!(known, RobotsState::Unreachable(_)) { self.failure_cached_for } else { self.cached_for };
+                if matches!(known, RobotsState::Unreachable(_)) { FAILURE_CACHED_FOR } else { self.cached_for };
             CachedRobots { known, until: Instant::now() + lifetime }
         };
         let cached = cell.get_or_init(|| learned).await.clone();
@@ -288,7 +288,7 @@ mod tests {
         tokio::time::advance(settings.robots_cached_for / 2).await;
         robots.known("https://a.example", &account("ada"), ask(RobotsState::Unreachable(FetchError::TooSlow))).await;
         assert_eq!(requests.load(Ordering::Relaxed), 2);
-        tokio::time::advance(settings.robots_failure_cached_for).await;
+        tokio::time::advance(FAILURE_CACHED_FOR).await;
         robots.known("https://a.example", &account("ada"), ask(RobotsState::NoRules)).await;
         assert_eq!(requests.load(Ordering::Relaxed), 3);
     }

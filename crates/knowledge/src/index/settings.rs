@@ -9,31 +9,26 @@ pub struct Settings {
     /// Whether the database compares the vectors.
     pub pgvector: Pgvector,
     /// Maximum number of an account's chunks that the database compares exhaustively; it builds an index for larger
-    /// accounts.
+    /// accounts. No setting of an operator: tests compare few vectors.
+    #[serde(skip)]
     pub pgvector_exact_max: usize,
-    /// Maximum number of those indexes; further large accounts are compared exhaustively, too.
+    /// Maximum number of those indexes; further large accounts are compared exhaustively, too. No setting of an operator: tests compare few vectors.
+    #[serde(skip)]
     pub pgvector_graphs_max: u32,
     /// Memory for the vectors of all accounts, in bytes. A single account may exceed it while it is searched.
     pub bytes_max: usize,
     /// Memories per page read from the store. No setting of an operator: tests read small pages.
-    #[serde(skip, default = "page_memories")]
+    #[serde(skip)]
     pub page_memories: usize,
     /// Accounts with up to this many vectors are compared exhaustively; above it, candidates are selected by sketches.
-    /// Searches of spaces are always exhaustive.
+    /// Searches of spaces are always exhaustive. No setting of an operator: tests compare few vectors.
+    #[serde(skip)]
     pub exact_max: usize,
     /// Vectors per thread of a search. No setting of an operator: tests divide small searches.
-    #[serde(skip, default = "rows_of_thread")]
+    #[serde(skip)]
     pub rows_of_thread: usize,
     /// Maximum number of threads per search.
     pub threads_max: usize,
-}
-
-fn page_memories() -> usize {
-    500
-}
-
-fn rows_of_thread() -> usize {
-    25_000
 }
 
 impl Default for Settings {
@@ -43,9 +38,9 @@ impl Default for Settings {
             pgvector_exact_max: 10_000,
             pgvector_graphs_max: 200,
             bytes_max: 2 << 30,
-            page_memories: page_memories(),
+            page_memories: 500,
             exact_max: 250_000,
-            rows_of_thread: rows_of_thread(),
+            rows_of_thread: 25_000,
             threads_max: 2,
         }
     }

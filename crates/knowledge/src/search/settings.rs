@@ -10,19 +10,18 @@ use crate::index;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Maximum number of distinct words of a query.
-    pub words_max: usize,
     /// Maximum number of word index entries that are ranked per account. The commonest words of a query beyond this
-    /// limit count for the similarity, but select no candidates.
+    /// limit count for the similarity, but select no candidates. No setting of an operator: tests search few entries.
+    #[serde(skip)]
     pub postings_max: u64,
-    /// Chunks ranked by text if the rarest word of a query has more entries than `postings_max`.
+    /// Chunks ranked by text if the rarest word of a query has more entries than `postings_max`. No setting of an operator: tests search few entries.
+    #[serde(skip)]
     pub common_candidates_max: usize,
-    /// Entries of the rarest word that are read to find these chunks, newest first.
+    /// Entries of the rarest word that are read to find these chunks, newest first. No setting of an operator: tests search few entries.
+    #[serde(skip)]
     pub common_postings_max: usize,
     /// Weight of the semantic similarity, 0 to 1; the rest is the weight of the lexical one.
     pub meaning_weight: f64,
-    /// Weight of the nearness to the best chunk, 0 to 1; the rest is the weight of a chunk's own similarity.
-    pub neighbour_weight: f64,
     /// Similarity below which an answer has little to do with the query: the pages leave it out, and the API if a request asks for it.
     pub similarity_floor: f64,
     /// Timeout of embedding the query, after which the search is lexical only.
@@ -35,18 +34,22 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            words_max: 32,
             postings_max: 3_000,
             common_candidates_max: 1_000,
             common_postings_max: 20_000,
             meaning_weight: 0.5,
-            neighbour_weight: 0.4,
             similarity_floor: 0.12,
             embedding_timeout: Duration::from_secs(5),
             index: index::Settings::default(),
         }
     }
 }
+
+/// Maximum number of distinct words of a query: the words of a longer text select every chunk.
+pub const WORDS_MAX: usize = 32;
+
+/// Weight of the nearness to the best chunk; the rest is the weight of a chunk's own similarity. Measured on public collections.
+pub(super) const NEIGHBOUR_WEIGHT: f64 = 0.4;
 
 /// Long documents fill many candidates: with fewer, searches would often be queried twice.
 const CANDIDATES_MIN: usize = 50;
@@ -68,20 +71,7 @@ impl Settings {
     pub fn problems(&self) -> Vec<(String, String)> {
         let below = |(field, rule)| (format!("index.{field}"), rule);
         let mut problems: Vec<(String, String)> = self.index.problems().into_iter().map(below).collect();
-        for (name, least, value, most) in [
-            ("words_max", 1, self.words_max, 256),
-            ("common_candidates_max", CANDIDATES_MIN, self.common_candidates_max, 10_000),
-            ("common_postings_max", 1, self.common_postings_max, 1_000_000),
-        ] {
-            if !(least..=most).contains(&value) {
-                problems.push((name.to_owned(), format!("must be between {least} and {most}")));
-            }
-        }
-        for (name, share) in [
-            ("meaning_weight", self.meaning_weight),
-            ("neighbour_weight", self.neighbour_weight),
-            ("similarity_floor", self.similarity_floor),
-        ] {
+        for (name, share) in [("meaning_weight", self.meaning_weight), ("similarity_floor", self.similarity_floor)] {
             if !(0.0..=1.0).contains(&share) {
                 problems.push((name.to_owned(), "must be between 0 and 1".to_owned()));
             }
@@ -97,9 +87,8 @@ mod tests {
     #[test]
     fn the_defaults_are_without_problems_and_nonsense_is_not() {
         assert_eq!(Settings::default().problems(), []);
-        let nonsense =
-            Settings { meaning_weight: f64::NAN, neighbour_weight: 1.1, words_max: 0, ..Settings::default() };
-        assert_eq!(nonsense.problems().len(), 3);
+        let nonsense = Settings { meaning_weight: f64::NAN, similarity_floor: 1.1, ..Settings::default() };
+        assert_eq!(nonsense.problems().len(), 2);
         let index = index::Settings { threads_max: 0, ..index::Settings::default() };
         let problems = Settings { index, ..Settings::default() }.problems();
         assert_eq!(problems, [("index.threads_max".to_owned(), "must be at least 1".to_owned())]);

@@ -19,28 +19,13 @@ pub struct UpstreamSettings {
     /// Timeout of a whole response.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
-    /// Timeout of a connection attempt.
-    #[serde(with = "humantime_serde")]
-    pub connect_timeout: Duration,
-    /// Maximum size of a response body in bytes.
-    pub body_bytes_max: usize,
-    /// Number of retries of a read when no connection could be made. Events are never retried here.
-    pub read_retries: u32,
     /// Circuit breaker for a failing service.
     pub breaker: BreakerSettings,
 }
 
 impl Default for UpstreamSettings {
     fn default() -> Self {
-        Self {
-            url: None,
-            token: None,
-            timeout: Duration::from_secs(10),
-            connect_timeout: Duration::from_secs(3),
-            body_bytes_max: 8 * 1024 * 1024,
-            read_retries: 2,
-            breaker: BreakerSettings::default(),
-        }
+        Self { url: None, token: None, timeout: Duration::from_secs(10), breaker: BreakerSettings::default() }
     }
 }
 
@@ -61,7 +46,7 @@ impl UpstreamSettings {
         let url = self.url.as_ref().and_then(|_| self.base_url().err()).map(|fault| ("url", fault.to_string()));
         let token = self.authorization().err().map(|fault| ("token", fault.to_string()));
         let longer = |name, value: Duration| value.is_zero().then(|| (name, "must be longer than 0s".to_owned()));
-        let problems = [url, token, longer("timeout", self.timeout), longer("connect_timeout", self.connect_timeout)];
+        let problems = [url, token, longer("timeout", self.timeout)];
         problems.into_iter().flatten().map(|(field, rule)| (field.to_owned(), rule)).collect()
     }
 

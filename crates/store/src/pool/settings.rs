@@ -21,8 +21,6 @@ pub struct DatabaseSettings {
     pub replica_deadline: Duration,
     /// PostgreSQL: maximum number of connections of this process to the database.
     pub connections_max: u32,
-    /// SQLite: maximum number of connections for long reads. At most as many are opened for short reads, and one for writes.
-    pub readers_max: u32,
     /// PostgreSQL: announce changes to other nodes (`NOTIFY`), and listen on one connection. Without it, changes are read once a second.
     pub notify: bool,
     /// Timeout of waiting for a free connection.
@@ -49,24 +47,16 @@ pub struct DatabaseSettings {
     /// SQLite: size of the write-ahead log in bytes at which it is copied into the file, between two groups of writes.
     pub wal_bytes: u64,
     /// SQLite: page size of new files in bytes. Not configurable: the file of the log has larger pages.
-    #[serde(skip, default = "page_bytes")]
+    #[serde(skip)]
     pub page_bytes: u32,
     /// SQLite: overwrite deleted content with zeros (`docs/decisions/0017-retention-and-erasure.md`). Not configurable: the log disables
     /// it, because it deletes only copied rows.
-    #[serde(skip, default = "overwrites")]
+    #[serde(skip)]
     pub overwrites_deleted: bool,
 }
 
 /// Maximum number of cached prepared statements per connection.
 pub(in crate::pool) const STATEMENTS_MAX: usize = 256;
-
-fn page_bytes() -> u32 {
-    4096
-}
-
-fn overwrites() -> bool {
-    true
-}
 
 impl Default for DatabaseSettings {
     fn default() -> Self {
@@ -76,7 +66,6 @@ impl Default for DatabaseSettings {
             replica_lag_max: Duration::from_secs(2),
             replica_deadline: Duration::from_secs(1),
             connections_max: 16,
-            readers_max: 4,
             notify: true,
             acquire_timeout: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(3),
@@ -87,8 +76,8 @@ impl Default for DatabaseSettings {
             idle_in_transaction_timeout: Duration::from_secs(5),
             // Keys are random, so most writes touch pages that the log already contains; rarer copies write fewer pages twice.
             wal_bytes: 32 * 1024 * 1024,
-            page_bytes: page_bytes(),
-            overwrites_deleted: overwrites(),
+            page_bytes: 4096,
+            overwrites_deleted: true,
         }
     }
 }
@@ -96,12 +85,11 @@ impl Default for DatabaseSettings {
 /// Hides the URL, which may contain a password.
 impl fmt::Debug for DatabaseSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { url, replica_url, connections_max, readers_max, acquire_timeout, busy_timeout, .. } = self;
+        let Self { url, replica_url, connections_max, acquire_timeout, busy_timeout, .. } = self;
         f.debug_struct("DatabaseSettings")
             .field("url", &url.as_ref().map(|_| "…"))
             .field("replica_url", &replica_url.as_ref().map(|_| "…"))
             .field("connections_max", connections_max)
-            .field("readers_max", readers_max)
             .field("acquire_timeout", acquire_timeout)
             .field("busy_timeout", busy_timeout)
             .finish_non_exhaustive()

@@ -24,6 +24,10 @@ use crate::error::{Context, StoreError};
 /// Executed before the writer is closed. The limit is the number of rows per index that `PRAGMA optimize` reads: fast, and enough to plan.
 const LAST_WORDS: &str = "PRAGMA analysis_limit = 400; PRAGMA optimize";
 
+/// Number of connections for long reads; at most as many are opened for short reads. Reads beyond them wait, and a machine with more
+/// processors gains little: the pages are in memory, and one writer limits the rest.
+const READERS_MAX: u32 = 4;
+
 /// Opens the file for writing; creates it if it is absent.
 pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, StoreError> {
     make_file(path)?;
@@ -32,7 +36,7 @@ pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, Stor
     let cannot = |source: sqlx::Error| StoreError::Open { what: path.display().to_string(), source: source.into() };
     drop(writer.alone().await.map_err(cannot)?);
     check_durable(&writer).await?;
-    let readers = readers_of(settings, &file, settings.readers_max).await?;
+    let readers = readers_of(settings, &file, READERS_MAX).await?;
     Ok(Pool::Sqlite { writer, readers, file })
 }
 

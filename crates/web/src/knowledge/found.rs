@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use domain::Timestamp;
 use domain::excerpt::{ExcerptPart, excerpt};
 use domain::words::asked;
-use knowledge::search::{Highlight, SearchHit};
+use knowledge::search::{Highlight, SearchHit, WORDS_MAX};
 
 use super::SpaceLink;
 use super::row::{SpaceNames, linked, source};
@@ -47,14 +47,8 @@ pub(super) struct Twin {
 const COMPARED_CHARS: usize = 4000;
 
 /// The rows of a result page for `query`.
-pub(super) fn rows(
-    found: Vec<SearchHit>,
-    query: &str,
-    names: &SpaceNames,
-    now: Timestamp,
-    words_max: usize,
-) -> Vec<FoundRow> {
-    let stems = asked(query, words_max);
+pub(super) fn rows(found: Vec<SearchHit>, query: &str, names: &SpaceNames, now: Timestamp) -> Vec<FoundRow> {
+    let stems = asked(query, WORDS_MAX);
     let chunk = |chunk: &Highlight| FoundChunk {
         percent: percent(chunk.similarity),
         pieces: excerpt(&stems, &plain(&chunk.content)),

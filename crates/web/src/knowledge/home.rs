@@ -151,7 +151,7 @@ impl Searched {
         match pages.search.find(&owner.access(), params).await {
             Ok(found) => {
                 let now = pages.site.ports.clock.now();
-                searched.rows = rows(found, &searched.query, names, now, pages.search.words_max());
+                searched.rows = rows(found, &searched.query, names, now);
                 searched.status = match searched.rows.len() {
                     0 => "No results.".to_owned(),
                     1 => "1 result".to_owned(),

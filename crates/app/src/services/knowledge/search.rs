@@ -14,7 +14,6 @@ use crate::services::Ports;
 pub struct KnowledgeSearch {
     ports: Ports,
     search: Search<Embedder>,
-    words_max: usize,
     similarity_floor: f64,
 }
 
@@ -36,12 +35,7 @@ pub struct SearchParams {
 impl KnowledgeSearch {
     /// `search` is the search engine of these settings.
     pub fn new(ports: Ports, search: Search<Embedder>, settings: &knowledge::search::Settings) -> Self {
-        Self { ports, search, words_max: settings.words_max, similarity_floor: settings.similarity_floor }
-    }
-
-    /// Maximum number of words of a query that count.
-    pub fn words_max(&self) -> usize {
-        self.words_max
+        Self { ports, search, similarity_floor: settings.similarity_floor }
     }
 
     /// The documents found, most similar first.

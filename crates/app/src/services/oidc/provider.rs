@@ -24,6 +24,9 @@ use super::keys::KeyFault;
 use super::metadata::{DiscoveryFault, Metadata, discover};
 use crate::config::{OidcSettings, SigninSettings};
 
+/// Time for which the metadata and keys of a provider are cached. An unknown signing key refreshes them earlier.
+const CACHED_FOR: Duration = Duration::from_hours(1);
+
 /// Minimum age of the cached metadata before an unknown signing key causes a refresh.
 const RENEW_AFTER: Duration = Duration::from_mins(1);
 
@@ -67,7 +70,6 @@ impl Providers {
                 redirect: format!("{base_url}/signin/oidc/{}/callback", settings_of.name),
                 settings: settings_of.clone(),
                 max_age: settings.fresh_within,
-                cached_for: settings.provider_cached_for,
                 http: http.clone(),
                 clock: clock.clone(),
                 known: Mutex::default(),
@@ -91,7 +93,6 @@ pub struct Provider {
     /// How long ago the person may have signed in there. A session proves a sign-in, not that the provider remembers a person who
     /// signed in last week. Not a part of the errand: who holds a browser does not say how recent is recent.
     max_age: Duration,
-    cached_for: Duration,
     http: reqwest::Client,
     clock: Clock,
     /// Concurrent requests for the metadata wait for the same response.
@@ -132,7 +133,7 @@ impl Provider {
     /// The URL of the authorization request.
     #[boxed]
     pub async fn authorize(&self, errand: &OidcState) -> Result<String, Denial> {
-        let metadata = self.metadata(self.cached_for).await?;
+        let metadata = self.metadata(CACHED_FOR).await?;
         let challenge = BASE64_URL_SAFE_NO_PAD.encode(digest(&SHA256, errand.verifier.as_bytes()));
         let mut url = metadata.authorization_endpoint.clone();
         url.query_pairs_mut()
@@ -151,7 +152,7 @@ impl Provider {
     /// Exchanges a code for the e-mail address of the person, if the provider has verified it.
     #[boxed]
     pub async fn identify(&self, code: String, errand: &OidcState) -> Result<Email, Denial> {
-        let metadata = self.metadata(self.cached_for).await?;
+        let metadata = self.metadata(CACHED_FOR).await?;
         let tokens = self.exchange(&metadata, &code, errand).await?;
         let mut claims = self.verify(&metadata, &tokens, errand);
         if claims.as_ref().is_err_and(|fault| *fault == TokenFault::Key(KeyFault::Unknown)) {
