@@ -43,10 +43,9 @@ const WRITTEN_AT_ONCE: usize = 1000;
 /// 0 is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct BudgetSettings {
-    /// Maximum bytes of event bodies. Default 16 MiB.
     pub bytes_per_day: u64,
-    /// Maximum number of events. Default 20,000.
     pub events_per_day: u64,
 }
 

@@ -19,11 +19,10 @@ use crate::mail;
 /// `[janitor]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct JanitorSettings {
-    /// Pause between two passes.
     #[serde(with = "humantime_serde")]
     pub every: Duration,
-    /// Retention by kind of record.
     pub purge: PurgeSettings,
 }
 

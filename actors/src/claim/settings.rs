@@ -9,22 +9,17 @@ use serde::{Deserialize, Serialize};
 /// `[claims]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct ClaimSettings {
-    /// How long an unclaimed agent has to be claimed.
     #[serde(with = "humantime_serde")]
     pub claim_token_valid_for: Duration,
-    /// How many claims may be started for one registration within an hour.
     pub starts_per_hour: u32,
-    /// How long an access token lives.
     #[serde(with = "humantime_serde")]
     pub access_token_valid_for: Duration,
-    /// How long the identity assertion of an unclaimed agent lives; never past its claim token.
     #[serde(with = "humantime_serde")]
     pub assertion_unclaimed_valid_for: Duration,
-    /// How long the identity assertion of a claimed agent lives.
     #[serde(with = "humantime_serde")]
     pub assertion_claimed_valid_for: Duration,
-    /// Whether only browser sessions may complete claims; otherwise agents with an account token may too.
     pub require_session: bool,
 }
 

@@ -5,10 +5,9 @@ use serde::{Deserialize, Serialize};
 /// `[devices]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct DeviceSettings {
-    /// How many codes one computer may ask for within an hour.
     pub codes_per_hour: u32,
-    /// Whether only browser sessions may approve and deny computers; otherwise agents with an account token may too.
     pub require_session: bool,
 }
 

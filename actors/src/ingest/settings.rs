@@ -7,46 +7,29 @@ use serde::{Deserialize, Serialize};
 /// Limits of batches and of their streams.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct BatchSettings {
-    /// Addresses and notes of one batch.
     pub items_max: usize,
-    /// Bytes of one note.
     pub note_bytes_max: usize,
-    /// Spaces that one batch may name.
     pub spaces_max: usize,
-    /// Bytes of a whole request.
     pub body_bytes_max: usize,
-    /// How long a client may take to send it.
     #[serde(with = "humantime_serde")]
     pub body_deadline: Duration,
-    /// Requests of more than 1 MiB that are in memory at once.
     pub large_bodies_max: usize,
-    /// Maximum of those requests for one account.
     pub large_bodies_per_account_max: usize,
-    /// Requests that wait to be read, because the others are.
     pub large_bodies_waiting_max: usize,
-    /// How long a request may wait to be read.
     #[serde(with = "humantime_serde")]
     pub large_bodies_wait: Duration,
-    /// How long a request may take to be read while others wait.
     #[serde(with = "humantime_serde")]
     pub large_bodies_turn: Duration,
-    /// Batches of one account that may run at once.
     pub running_max: u32,
-    /// How long a repeated request with the same `Idempotency-Key` joins the batch of the first one.
     #[serde(with = "humantime_serde")]
     pub idempotency_kept: Duration,
-    /// Items of one batch that are prepared at once.
     pub items_at_once: usize,
-    /// Maximum number of concurrent SSE streams.
     pub streams_max: usize,
-    /// Maximum number of concurrent SSE streams of one account.
     pub streams_per_account_max: usize,
-    /// Silence after which a stream shows that it is alive. The credentials of streams and exports are checked again as often, and at
-    /// least every 15 seconds.
     #[serde(with = "humantime_serde")]
     pub heartbeat: Duration,
-    /// How long a process that works on a batch may be silent before another takes it over.
     #[serde(with = "humantime_serde")]
     pub lease: Duration,
 }

@@ -23,27 +23,20 @@ pub enum TransportKind {
 /// `[mail]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct MailSettings {
-    /// The transport: a mail server, or files in the data folder.
     pub transport: TransportKind,
-    /// Who writes, as `attache <attache@example.com>`.
     pub from: Option<String>,
-    /// Pause between two looks for notices that are due.
     #[serde(with = "humantime_serde")]
     pub drain_every: Duration,
-    /// Delay before a mail is tried again; it doubles with every further failure.
     #[serde(with = "humantime_serde")]
     pub backoff_min: Duration,
-    /// Maximum of that delay.
     #[serde(with = "humantime_serde")]
     pub backoff_max: Duration,
-    /// Age at which a notice is given up.
     #[serde(with = "humantime_serde")]
     pub give_up_after: Duration,
-    /// How long mails of the transport `files` are kept.
     #[serde(with = "humantime_serde")]
     pub files_kept: Duration,
-    /// The mail server of the transport `smtp`.
     pub smtp: SmtpSettings,
 }
 
@@ -65,15 +58,11 @@ impl Default for MailSettings {
 /// `[mail.smtp]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct SmtpSettings {
-    /// `smtps://host` (TLS from the first byte, port 465), `smtp://host?tls=required` (STARTTLS, port 587), or `smtp://host` (no
-    /// encryption, port 25). It may contain user and password.
     pub url: Option<String>,
-    /// User, if it is not in the URL.
     pub username: Option<String>,
-    /// Password, if it is not in the URL.
     pub password: Option<String>,
-    /// How long the server may take for each answer.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
 }

@@ -9,46 +9,30 @@ use serde::{Deserialize, Serialize};
 /// `[webhooks]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct WebhookSettings {
-    /// Whether accounts may add endpoints, and are notified.
     pub enabled: bool,
-    /// Endpoints that one account may have.
     pub per_account_max: u32,
-    /// Notifications that may wait for one endpoint; further ones are not written.
     pub waiting_max: u32,
-    /// Endpoints to which a server sends at the same time.
     pub in_flight_max: usize,
-    /// Maximum number of endpoints of one account that a server sends to at the same time.
     pub in_flight_per_account_max: usize,
-    /// Maximum number of slow endpoints, over all accounts, that a server sends to at the same time.
     pub in_flight_slow_max: usize,
-    /// Duration of a request after which its endpoint was slow.
     #[serde(with = "humantime_serde")]
     pub slow_after: Duration,
-    /// Duration of a turn after which an endpoint gets no further delivery until its next one.
     #[serde(with = "humantime_serde")]
     pub turn: Duration,
-    /// Pause between two looks for notifications that are due.
     #[serde(with = "humantime_serde")]
     pub look_every: Duration,
-    /// Timeout of a request, until the headers of its response.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
-    /// Age at which a notification is given up.
     #[serde(with = "humantime_serde")]
     pub give_up_after: Duration,
-    /// Time without a success after which a failing endpoint is disabled.
     #[serde(with = "humantime_serde")]
     pub disable_after: Duration,
-    /// How long a replaced secret signs too.
     #[serde(with = "humantime_serde")]
     pub old_secret_kept: Duration,
-    /// Whether endpoints without TLS are permitted.
     pub allow_http: bool,
-    /// Permitted ports of endpoints.
     pub ports: Vec<u16>,
-    /// Private networks, loopback included, that notifications may be sent to. Link-local networks and metadata services of clouds stay
-    /// blocked, even if listed.
     pub allow_private: Vec<IpNet>,
 }
 

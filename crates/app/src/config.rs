@@ -104,8 +104,8 @@ pub struct Settings {
 /// `[data]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct DataSettings {
-    /// Folder of the embedded databases; created when it is missing.
     pub dir: PathBuf,
 }
 
@@ -144,24 +144,17 @@ impl Default for DataSettings {
 /// `[admin]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct AdminSettings {
-    /// Address of the operator's listener: health, metrics, the living actors. It asks for no credential, so it belongs on loopback
-    /// or on a closed network.
     pub bind: SocketAddr,
-    /// Names under which operators reach it, beside `localhost` and any address.
     pub hosts: Vec<String>,
-    /// How many connections may be open; one more closes the oldest that is idle.
     pub connections_max: usize,
-    /// How long one probe of the databases answers for every request for readiness.
     #[serde(with = "humantime_serde")]
     pub probe_every: Duration,
-    /// How long a probe may take before its database is reported as failing.
     #[serde(with = "humantime_serde")]
     pub probe_deadline: Duration,
-    /// How long an actor with waiting messages may finish none, and how long signing the log may fail, before the server is unready.
     #[serde(with = "humantime_serde")]
     pub stalled_after: Duration,
-    /// SQLite: with fewer free bytes on the file system of the data folder the server is unready; 0 switches that off.
     pub free_bytes_min: u64,
 }
 
@@ -182,28 +175,19 @@ impl Default for AdminSettings {
 /// `[log]`: the embedded statistics service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct LogSettings {
-    /// Name of the log in its checkpoints and keys; fixed once the log has begun.
     pub origin: String,
-    /// How often new events get their place in the tree and a checkpoint is signed.
     #[serde(with = "humantime_serde")]
     pub checkpoint_every: Duration,
-    /// How often the main database remembers the newest checkpoint, while the log grows.
     #[serde(with = "humantime_serde")]
     pub remember_every: Duration,
-    /// Witnesses that cosign checkpoints, each as `URL KEY`.
     pub witness: Vec<String>,
-    /// How many witnesses must have cosigned a checkpoint before the next one is signed.
     pub witness_quorum: usize,
-    /// SQLite: how many chains have their heads in memory.
     pub chains_max: usize,
-    /// SQLite: size of the write-ahead log, in bytes, at which it is overwritten from its beginning; it is copied into the file in parts.
     pub wal_bytes: u64,
-    /// SQLite: events after which a busy log writes its indexes.
     pub index_every: usize,
-    /// SQLite: maximum size of the filters in front of the index of ids, in bytes.
     pub id_filters_bytes: u64,
-    /// Maximum size of the cache of full Merkle tiles, in bytes.
     pub tiles_cache_bytes: u64,
 }
 
@@ -245,18 +229,13 @@ impl Default for LogSettings {
 /// `[events]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct EventSettings {
-    /// The six third-party agents that events may name.
     pub third_party_agents: Vec<String>,
-    /// A registry file that extends or replaces the built-in event types.
     pub registry: Option<PathBuf>,
-    /// Largest envelope that is read as one; larger bodies are held unread.
     pub body_bytes_max: usize,
-    /// How many events may be in the hands of the intake at once, over all chains.
     pub workers: usize,
-    /// Limits of held events.
     pub held: HeldQuotas,
-    /// Budget of a sender without an account.
     pub unattached: BudgetSettings,
 }
 
@@ -290,21 +269,19 @@ pub enum MachineRegistration {
 /// `[machines]`
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct MachineSettings {
-    /// The clients that may register computers.
     pub registration: MachineRegistration,
-    /// The key that `registration = "key"` asks for.
     pub enrolment_key: Option<String>,
 }
 
 /// `[sessions]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct SessionSettings {
-    /// How long a session lives after it was last used.
     #[serde(with = "humantime_serde")]
     pub valid_for: Duration,
-    /// How long after the sign-in a session ends in any case.
     #[serde(with = "humantime_serde")]
     pub ends_after: Duration,
 }
@@ -318,8 +295,8 @@ impl Default for SessionSettings {
 /// `[api_keys]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct ApiKeySettings {
-    /// Good keys that one account may have.
     pub per_account_max: u32,
 }
 
@@ -337,13 +314,11 @@ fn first_existing(path: &Path) -> Option<&Path> {
 /// `[consent]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct ConsentSettings {
-    /// The level that is reported where a person set none; it is never enforced.
     pub default_level: domain::consent::ConsentLevel,
-    /// Pause between two tries to report changes that the statistics service did not take at once.
     #[serde(with = "humantime_serde")]
     pub outbox_every: Duration,
-    /// Longest pause of recording.
     #[serde(with = "humantime_serde")]
     pub pause_max: Duration,
 }
@@ -361,11 +336,10 @@ impl Default for ConsentSettings {
 /// `[shutdown]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct ShutdownSettings {
-    /// How long the server is unready and serves after SIGTERM, before it closes its listeners. SIGINT skips it.
     #[serde(with = "humantime_serde")]
     pub lame_duck: Duration,
-    /// How long requests and actors get to finish after that; a second signal ends everything at once.
     #[serde(with = "humantime_serde")]
     pub drain_deadline: Duration,
 }

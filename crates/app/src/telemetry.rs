@@ -60,10 +60,9 @@ pub use requests::{Requests, RouteCounts};
 /// `[telemetry]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct Settings {
-    /// Which log lines are written: a level, or a filter such as `info,api=debug`.
     pub log: String,
-    /// Format of log lines.
     pub format: LogFormat,
 }
 

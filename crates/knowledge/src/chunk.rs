@@ -11,13 +11,12 @@ use text_splitter::{ChunkConfig, MarkdownSplitter};
 /// `[knowledge.chunk]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct ChunkSettings {
-    /// Maximum length of a chunk, in characters. The bundled model reads 256 word pieces, about 1,000 characters of
-    /// English.
     pub chars_max: usize,
-    /// Maximum overlap of consecutive chunks, in characters.
     pub overlap_chars: usize,
-    /// Maximum number of chunks per item; an item with more is rejected. No setting of an operator: tests split into few chunks.
+    /// Maximum number of chunks per item; an item with more is rejected.
+    /// No setting of an operator: tests split into few chunks.
     #[serde(skip)]
     pub chunks_max: usize,
 }

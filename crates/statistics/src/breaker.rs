@@ -8,11 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Settings `[upstream.breaker]`: when requests to the statistics service are suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct BreakerSettings {
-    /// Consecutive failures that open the breaker; 0 disables it.
     pub failures: u32,
-    /// Maximum time that the breaker stays open before it admits a probe. It is open for at most [`OPEN_FIRST`] at first, and for twice as
-    /// long after each failed probe.
     #[serde(with = "humantime_serde")]
     pub open: Duration,
 }

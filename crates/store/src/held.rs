@@ -113,12 +113,10 @@ pub struct NewHeld {
 /// How much may be held. An entry counts its kept bytes, and at least [`ENTRY_BYTES_MIN`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct HeldQuotas {
-    /// Maximum for one unclaimed agent, in any 24 hours.
     pub registration_bytes_per_day: u64,
-    /// Of all senders together, at any moment.
     pub total_bytes: u64,
-    /// The part of [`Self::total_bytes`] that one sender may have, in percent; it is never less than [`SENDER_BYTES_MIN`].
     pub sender_percent: u8,
 }
 

@@ -21,53 +21,39 @@ use crate::pool::query;
 /// Retention times. Times are written as "24h", "30d".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct PurgeSettings {
-    /// Sessions, after they ended.
     #[serde(with = "humantime_serde")]
     pub sessions_kept: Duration,
-    /// Access tokens, after they ended.
     #[serde(with = "humantime_serde")]
     pub tokens_kept: Duration,
-    /// Claim attempts, after they expired and their outcome can no longer be requested.
     #[serde(with = "humantime_serde")]
     pub attempts_kept: Duration,
-    /// Device codes, after they expired; at least a day, in which computers may still poll for the result.
     #[serde(with = "humantime_serde")]
     pub device_codes_kept: Duration,
-    /// Unclaimed registrations, after their claim token expired, unless events of the agent are held.
     #[serde(with = "humantime_serde")]
     pub unclaimed_kept: Duration,
-    /// Computers that were never attached, after their last request, with the data that only they refer to. Recorded events stay.
     #[serde(with = "humantime_serde")]
     pub unattached_kept: Duration,
-    /// Held events, after they were released or discarded.
     #[serde(with = "humantime_serde")]
     pub held_kept: Duration,
-    /// Sign-in codes, after they expired, and the client addresses that requested them; at least the hour in which they are counted.
     #[serde(with = "humantime_serde")]
     pub signin_codes_kept: Duration,
-    /// Mails, after they were sent or given up.
     #[serde(with = "humantime_serde")]
     pub mails_kept: Duration,
-    /// Batches of the knowledge API, after they ended: how long their stream can be read again.
     #[serde(with = "humantime_serde")]
     pub batches_kept: Duration,
-    /// Decisions of filters.
     #[serde(with = "humantime_serde")]
     pub verdicts_kept: Duration,
-    /// API keys, after they were revoked or expired.
     #[serde(with = "humantime_serde")]
     pub api_keys_kept: Duration,
-    /// Deliveries of webhooks, after they were delivered or given up.
     #[serde(with = "humantime_serde")]
     pub webhook_deliveries_kept: Duration,
-    /// Usage by day, after which the days of a computer are summed into one row; at least the longest window of a plan plus two days.
     #[serde(with = "humantime_serde")]
     pub usage_days_kept: Duration,
     /// Maximum number of rows deleted in one batch. Not configurable: tests delete small batches.
     #[serde(skip)]
     pub batch_rows: u32,
-    /// Maximum number of batches per kind and call; the next call continues.
     pub batches_max: u32,
 }
 

@@ -13,50 +13,31 @@ pub const BODY_BYTES_HARD_MAX: usize = 1024 * 1024;
 /// `[http]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct HttpSettings {
-    /// Address of the public listener.
     pub bind: SocketAddr,
-    /// How people and agents reach it from outside, without a slash at the end; every link that is printed begins with it. When it is
-    /// not set, it is `http://` and the bound address.
     pub base_url: Option<String>,
-    /// Middle of the session cookie's name.
     pub auth_name: String,
-    /// Networks of proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
-    /// How many connections may be open.
     pub connections_max: usize,
-    /// How many of them one address may have; 0 is no limit. Trusted proxies have as many as they like.
     pub connections_per_address_max: usize,
-    /// File descriptors that public connections leave to everything else: databases, outgoing connections, the operator's listener.
     pub descriptors_reserved: u64,
-    /// How many requests may be in progress; one more is answered 424 at once.
     pub requests_max: usize,
-    /// How long a client may take to send the head of a request.
     #[serde(with = "humantime_serde")]
     pub head_deadline: Duration,
-    /// Maximum size of the head of a request.
     pub head_bytes_max: usize,
-    /// How long a connection may be idle after a response; `head_deadline`, if it is shorter, while connections are scarce.
     #[serde(with = "humantime_serde")]
     pub idle_deadline: Duration,
-    /// How long a client may take to send the body of a request.
     #[serde(with = "humantime_serde")]
     pub body_deadline: Duration,
-    /// Minimum rate of a body in bytes per second, after `body_rate_after` has elapsed; 0 is no limit.
     pub body_rate_min: usize,
-    /// How long a body may be slower.
     #[serde(with = "humantime_serde")]
     pub body_rate_after: Duration,
-    /// How many bodies one address may be sending at a time; 0 is no limit. Bodies that come together with their head do not count.
     pub bodies_per_address_max: usize,
-    /// Bytes of all such bodies that may be in memory, and of heads beyond 8 KiB each.
     pub bodies_bytes_max: usize,
-    /// How long a client may read nothing of a response before its connection is closed.
     #[serde(with = "humantime_serde")]
     pub write_deadline: Duration,
-    /// Maximum size of the rest of a body that is discarded before a response, so that the connection is kept; 0 discards none.
     pub unread_bytes_max: u64,
-    /// How long the server waits for that rest.
     #[serde(with = "humantime_serde")]
     pub unread_deadline: Duration,
 }

@@ -17,20 +17,14 @@ pub const EXTRACT_WORKER: &str = "extract-worker";
 /// `[knowledge]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct KnowledgeSettings {
-    /// A listener of its own for the knowledge API; otherwise it shares the public one.
     pub bind: Option<SocketAddr>,
-    /// How clients reach the knowledge API, without a slash at the end; `http.base_url`, or the listener of its own, when it is not set.
     pub base_url: Option<String>,
-    /// Spaces that one account may make; its default space is not counted.
     pub spaces_per_account_max: u32,
-    /// Memories that one account may keep.
     pub memories_per_account_max: u32,
-    /// Tags that one memory may have.
     pub tags_per_memory_max: usize,
-    /// Origins of web pages that may use the knowledge API, such as `https://app.example.com`.
     pub cors_origins: Vec<String>,
-    /// Program that reads pages and PDFs, started with the argument `extract-worker`; this very program when it is not set.
     pub worker: Option<PathBuf>,
     /// `[knowledge.batch]`: limits of batches.
     pub batch: BatchSettings,
@@ -115,14 +109,11 @@ fn is_origin(text: &str) -> bool {
 /// Limits of imports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct ImportSettings {
-    /// Lines of one import.
     pub lines_max: usize,
-    /// Imports of one account that may run at once.
     pub running_per_account_max: u32,
-    /// Lines of all imports that are prepared at once.
     pub lines_at_once_max: usize,
-    /// Those of one account among them.
     pub lines_at_once_per_account_max: usize,
 }
 

@@ -5,16 +5,12 @@ use serde::{Deserialize, Serialize};
 /// `[limits]`: attempts per address and minute; 0 is no limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct LimitSettings {
-    /// Registrations of agents and computers.
     pub registrations_per_minute: u32,
-    /// Starts of claims.
     pub claim_starts_per_minute: u32,
-    /// Codes that a person types.
     pub code_guesses_per_minute: u32,
-    /// Requests for a sign-in code, and redirects to and from OpenID providers.
     pub sign_ins_per_minute: u32,
-    /// Readings of feeds.
     pub feed_reads_per_minute: u32,
 }
 

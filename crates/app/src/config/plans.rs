@@ -112,11 +112,10 @@ impl From<GivenPlans> for PlanSettings {
 /// `[account]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct AccountSettings {
-    /// A section of the summary that is not there after this long is left out.
     #[serde(with = "humantime_serde")]
     pub section_deadline: Duration,
-    /// Where people add to their balance; by default their account page.
     pub top_up_url: Option<String>,
 }
 

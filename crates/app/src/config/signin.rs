@@ -8,20 +8,15 @@ use serde::{Deserialize, Serialize};
 /// `[signin]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct SigninSettings {
-    /// Whether a first sign-in creates an account; otherwise an operator does.
     pub create_account: bool,
-    /// How recent a sign-in must be to attach a computer, confirm an agent or make a key.
     #[serde(with = "humantime_serde")]
     pub fresh_within: Duration,
-    /// Codes that are mailed to one address within an hour because one network (IPv4 /24, IPv6 /48) asked.
     pub codes_per_hour: u32,
-    /// Codes that are mailed to one address within an hour, for all requests together.
     pub codes_per_hour_total: u32,
-    /// How long an OpenID provider may take for each answer.
     #[serde(with = "humantime_serde")]
     pub provider_timeout: Duration,
-    /// OpenID providers whose word is taken for an address.
     pub oidc: Vec<OidcSettings>,
 }
 

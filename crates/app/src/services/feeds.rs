@@ -17,13 +17,11 @@ use super::confirmation::RecentlySignedIn;
 /// `[feeds]`: feeds of notifications.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct FeedSettings {
-    /// Whether accounts may have a feed.
     pub enabled: bool,
-    /// How long entries are kept.
     #[serde(with = "humantime_serde")]
     pub kept: Duration,
-    /// Entries in a response.
     pub entries: u32,
 }
 

@@ -9,12 +9,10 @@ use serde::{Deserialize, Serialize};
 /// `[knowledge.embedding]`
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct EmbeddingSettings {
-    /// Provider of embeddings.
     pub provider: EmbeddingProvider,
-    /// Threads of the bundled model; 0 for one per processor.
     pub threads: usize,
-    /// Settings of the endpoint, for the provider `http`.
     pub http: HttpEmbeddingSettings,
 }
 
@@ -34,31 +32,24 @@ pub enum EmbeddingProvider {
 /// `[knowledge.embedding.http]`
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct HttpEmbeddingSettings {
-    /// Base URL, to which `/embeddings` is appended, such as `https://api.example.com/v1`.
     pub base_url: Option<String>,
-    /// Name of the model at the endpoint.
     pub model: Option<String>,
-    /// Bearer token for the endpoint.
     pub api_key: Option<String>,
-    /// Numbers per vector of the model.
     pub dimensions: u16,
-    /// Whether requests contain `dimensions`. Some models can shorten their vectors; some endpoints reject the member.
     pub dimensions_asked: bool,
-    /// Maximum number of texts per request.
     pub inputs_max: usize,
-    /// Maximum number of concurrent requests for content; queries are not limited.
     pub requests_max: usize,
-    /// Timeout of one request.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
-    /// Deadline of a request with all its retries.
     #[serde(with = "humantime_serde")]
     pub deadline: Duration,
     /// Delay before the first retry; doubled for each further one. No setting of an operator: tests retry at once.
     #[serde(skip)]
     pub retry_delay_min: Duration,
-    /// Maximum delay of the backoff. `Retry-After` may request a longer one. No setting of an operator: tests retry at once.
+    /// Maximum delay of the backoff. `Retry-After` may request a longer one.
+    /// No setting of an operator: tests retry at once.
     #[serde(skip)]
     pub retry_delay_max: Duration,
     /// Maximum size of a response, in bytes. No setting of an operator: tests send small responses.

@@ -7,21 +7,15 @@ use serde::{Deserialize, Serialize};
 /// `[knowledge.extract]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct ExtractSettings {
-    /// Maximum number of concurrent worker processes.
     pub processes_max: usize,
-    /// Timeout of one worker.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
-    /// Memory limit of one worker, in bytes. Enforced on Linux only.
     pub memory_bytes_max: u64,
-    /// Maximum size of an item's Markdown, in bytes; larger items are rejected.
     pub markdown_bytes_max: usize,
-    /// Maximum number of nodes of a page; the rest of the page is ignored.
     pub nodes_max: usize,
-    /// Maximum nesting of a page's elements; the rest of the page is ignored.
     pub depth_max: usize,
-    /// Maximum number of attributes per element; a page that exceeds it is rejected.
     pub attributes_max: usize,
 }
 

@@ -10,13 +10,10 @@ use serde::{Deserialize, Serialize};
 /// `[knowledge.fetch]`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct FetchSettings {
-    /// Allowed ports.
     pub ports: Vec<u16>,
-    /// Private networks, loopback included, that pages may be fetched from. Link-local networks and metadata services
-    /// of clouds stay blocked, even if listed.
     pub allow_private: Vec<IpNet>,
-    /// Whether `robots.txt` applies.
     pub robots: RobotsRule,
     /// Lifetime of a cached `robots.txt`. No setting of an operator: tests read it again at once.
     #[serde(skip)]
@@ -27,44 +24,33 @@ pub struct FetchSettings {
     /// Maximum size of the cached files, in bytes. No setting of an operator: tests cache few.
     #[serde(skip)]
     pub robots_cached_bytes_max: usize,
-    /// Maximum delay between two requests that a `Crawl-delay` can cause.
     #[serde(with = "humantime_serde")]
     pub crawl_delay_max: Duration,
-    /// User agent; `{version}` and `{base_url}` are replaced. Rules of `robots.txt` match the part before the first `/`
-    /// or space.
     pub user_agent: String,
-    /// Timeout of connecting, including name resolution and TLS.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// Timeout of the response headers, after connecting, and of each read of the body.
     #[serde(with = "humantime_serde")]
     pub stall_timeout: Duration,
-    /// Timeout of a page with all redirects and retries, without the wait for the host's turn.
     #[serde(with = "humantime_serde")]
     pub total_timeout: Duration,
     /// Timeout of a `robots.txt`, counted in the same way. No setting of an operator: tests wait less.
     #[serde(skip)]
     pub robots_timeout: Duration,
-    /// Maximum size of a page, in bytes after decompression.
     pub body_bytes_max: usize,
-    /// Maximum number of concurrent requests.
     pub in_flight_max: usize,
-    /// Maximum number of concurrent requests for one account.
     pub in_flight_per_account_max: usize,
-    /// Maximum number of concurrent requests for accounts with a slow last request.
     pub in_flight_slow_max: usize,
     /// Duration after which a request was slow. No setting of an operator: tests wait less.
     #[serde(skip)]
     pub slow_after: Duration,
-    /// Minimum time between the starts of two requests to one host.
     #[serde(with = "humantime_serde")]
     pub host_interval: Duration,
-    /// Maximum number of retries after transient failures.
     pub retries_max: u32,
     /// Mean delay before the first retry; doubled for each further one. No setting of an operator: tests wait less.
     #[serde(skip)]
     pub retry_pause: Duration,
-    /// Maximum delay that `Retry-After` may request; an item that would wait longer fails. No setting of an operator: tests wait less.
+    /// Maximum delay that `Retry-After` may request; an item that would wait longer fails.
+    /// No setting of an operator: tests wait less.
     #[serde(skip)]
     pub retry_after_max: Duration,
 }

@@ -10,21 +10,17 @@ use url::Url;
 /// `[knowledge.llm]`
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct LlmSettings {
-    /// Base URL of an endpoint with the chat protocol of `OpenAI`, without `/chat/completions`; `None` to filter
-    /// without a model.
     pub base_url: Option<String>,
-    /// Bearer token for the endpoint.
     pub api_key: Option<String>,
-    /// Name of the model at the endpoint.
     pub model: String,
-    /// Timeout of a verdict, after which the item is kept unfiltered.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
-    /// Maximum length of the text that the model receives, in characters. No setting of an operator: tests send short texts.
+    /// Maximum length of the text that the model receives, in characters.
+    /// No setting of an operator: tests send short texts.
     #[serde(skip)]
     pub content_chars_max: usize,
-    /// Maximum number of concurrent requests.
     pub in_flight_max: usize,
 }
 

@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 /// `[knowledge.search.index]`: how vectors are compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct Settings {
-    /// Whether the database compares the vectors.
     pub pgvector: Pgvector,
     /// Maximum number of an account's chunks that the database compares exhaustively; it builds an index for larger
     /// accounts. No setting of an operator: tests compare few vectors.
     #[serde(skip)]
     pub pgvector_exact_max: usize,
-    /// Maximum number of those indexes; further large accounts are compared exhaustively, too. No setting of an operator: tests compare few vectors.
+    /// Maximum number of those indexes; further large accounts are compared exhaustively, too.
+    /// No setting of an operator: tests compare few vectors.
     #[serde(skip)]
     pub pgvector_graphs_max: u32,
-    /// Memory for the vectors of all accounts, in bytes. A single account may exceed it while it is searched.
     pub bytes_max: usize,
     /// Memories per page read from the store. No setting of an operator: tests read small pages.
     #[serde(skip)]
@@ -27,7 +27,6 @@ pub struct Settings {
     /// Vectors per thread of a search. No setting of an operator: tests divide small searches.
     #[serde(skip)]
     pub rows_of_thread: usize,
-    /// Maximum number of threads per search.
     pub threads_max: usize,
 }
 

@@ -9,25 +9,24 @@ use crate::index;
 /// `[knowledge.search]`. Times are written as "3s".
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct Settings {
     /// Maximum number of word index entries that are ranked per account. The commonest words of a query beyond this
     /// limit count for the similarity, but select no candidates. No setting of an operator: tests search few entries.
     #[serde(skip)]
     pub postings_max: u64,
-    /// Chunks ranked by text if the rarest word of a query has more entries than `postings_max`. No setting of an operator: tests search few entries.
+    /// Chunks ranked by text if the rarest word of a query has more entries than `postings_max`.
+    /// No setting of an operator: tests search few entries.
     #[serde(skip)]
     pub common_candidates_max: usize,
-    /// Entries of the rarest word that are read to find these chunks, newest first. No setting of an operator: tests search few entries.
+    /// Entries of the rarest word that are read to find these chunks, newest first.
+    /// No setting of an operator: tests search few entries.
     #[serde(skip)]
     pub common_postings_max: usize,
-    /// Weight of the semantic similarity, 0 to 1; the rest is the weight of the lexical one.
     pub meaning_weight: f64,
-    /// Similarity below which an answer has little to do with the query: the pages leave it out, and the API if a request asks for it.
     pub similarity_floor: f64,
-    /// Timeout of embedding the query, after which the search is lexical only.
     #[serde(with = "humantime_serde")]
     pub embedding_timeout: Duration,
-    /// Settings of the vector index.
     pub index: index::Settings,
 }
 

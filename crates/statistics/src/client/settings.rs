@@ -11,15 +11,12 @@ use crate::breaker::BreakerSettings;
 /// Settings `[upstream]`: address, token and deadlines of a statistics service.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct UpstreamSettings {
-    /// Base URL of the service; the embedded service is used when absent.
     pub url: Option<String>,
-    /// Bearer token for the service.
     pub token: Option<String>,
-    /// Timeout of a whole response.
     #[serde(with = "humantime_serde")]
     pub timeout: Duration,
-    /// Circuit breaker for a failing service.
     pub breaker: BreakerSettings,
 }
 

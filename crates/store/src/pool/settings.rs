@@ -8,43 +8,30 @@ use serde::{Deserialize, Serialize};
 /// `[database]`: the database, and limits of its connections. Times are written as "10s", "5m".
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct DatabaseSettings {
-    /// `postgres://…`; absent: SQLite in the data folder. May contain a password.
     pub url: Option<String>,
-    /// PostgreSQL: URL of a streaming replica that answers activity, proofs and searches. May contain a password.
     pub replica_url: Option<String>,
-    /// PostgreSQL: maximum lag of the replica; beyond it, reads run on the primary.
     #[serde(with = "humantime_serde")]
     pub replica_lag_max: Duration,
-    /// PostgreSQL: timeout of a read on the replica (a page, a proof or the state of an account); after it the read runs on the primary.
     #[serde(with = "humantime_serde")]
     pub replica_deadline: Duration,
-    /// PostgreSQL: maximum number of connections of this process to the database.
     pub connections_max: u32,
-    /// PostgreSQL: announce changes to other nodes (`NOTIFY`), and listen on one connection. Without it, changes are read once a second.
     pub notify: bool,
-    /// Timeout of waiting for a free connection.
     #[serde(with = "humantime_serde")]
     pub acquire_timeout: Duration,
-    /// PostgreSQL: timeout of opening a connection.
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// PostgreSQL: time without a response to a statement after which the server is examined over another connection.
     #[serde(with = "humantime_serde")]
     pub silent_after: Duration,
-    /// SQLite: timeout of waiting for another process that writes.
     #[serde(with = "humantime_serde")]
     pub busy_timeout: Duration,
-    /// PostgreSQL: timeout of one statement.
     #[serde(with = "humantime_serde")]
     pub statement_timeout: Duration,
-    /// PostgreSQL: timeout of waiting for a lock.
     #[serde(with = "humantime_serde")]
     pub lock_timeout: Duration,
-    /// PostgreSQL: timeout after which the server ends an idle transaction, so that a frozen process holds no locks.
     #[serde(with = "humantime_serde")]
     pub idle_in_transaction_timeout: Duration,
-    /// SQLite: size of the write-ahead log in bytes at which it is copied into the file, between two groups of writes.
     pub wal_bytes: u64,
     /// SQLite: page size of new files in bytes. Not configurable: the file of the log has larger pages.
     #[serde(skip)]
