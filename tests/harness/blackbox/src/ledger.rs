@@ -26,7 +26,9 @@ impl Witness {
         Self { vkey: published_key(client, url).await, seen: Vec::new() }
     }
 
-    /// Fetches the newest checkpoint; asserts that the pinned key signed it and that it is consistent with each earlier one.
+    /// Fetches the newest checkpoint; asserts that the pinned key signed it and that it is consistent with the last one and the first one.
+    /// Each was proven to continue the one before it, so a proof from every earlier one would show nothing more, and a soak that asks for
+    /// all of them spends most of its time on that.
     pub async fn look(&mut self, client: &Client, url: &str) {
         assert_eq!(published_key(client, url).await.to_string(), self.vkey.to_string());
         let note = client.get(&format!("{url}/api/v1/audit/checkpoint"), Credential::None).await;
@@ -36,7 +38,7 @@ impl Witness {
         }
         assert_eq!(note.status, 200, "{note:?}");
         let newest = self.vkey.open(std::str::from_utf8(&note.body).unwrap()).unwrap();
-        for older in &self.seen {
+        for older in self.seen.last().into_iter().chain(self.seen.first()) {
             assert!(older.size <= newest.size, "the tree shrank from {} to {} leaves", older.size, newest.size);
             if older.size == newest.size {
                 assert_eq!(older.root, newest.root);
