@@ -138,6 +138,6 @@ pub fn shown(machine: &Machine) -> Value {
 fn host_name() -> Option<String> {
     /// Maximum number of characters of a name.
     const NAME_MAX: usize = 100;
-    let name = hostname::get().ok()?.into_string().ok()?;
-    Some(name.chars().take(NAME_MAX).collect())
+    let system = rustix::system::uname();
+    Some(system.nodename().to_str().ok()?.chars().take(NAME_MAX).collect())
 }

@@ -210,5 +210,5 @@ impl Builder<'_> {
 
 /// Name of the host; empty if it is not valid text.
 fn host_name() -> String {
-    hostname::get().ok().and_then(|name| name.into_string().ok()).unwrap_or_default()
+    rustix::system::uname().nodename().to_str().unwrap_or_default().to_owned()
 }
