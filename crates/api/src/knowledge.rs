@@ -83,9 +83,7 @@ where
     type Rejection = KnowledgeError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, KnowledgeError> {
-        let Caller::Key(key) = Caller::from_request_parts(parts, state).await? else {
-            return Err(Challenge::for_key(&Arc::<Urls>::from_ref(state)).to(Code::Unauthorized).into());
-        };
+        let AnyKey(key) = AnyKey::from_request_parts(parts, state).await?;
         if !key.scopes.contains(&K::SCOPE) {
             return Err(ApiError::new(Code::InsufficientScope).with("scope", K::SCOPE.as_str().into()).into());
         }
