@@ -8,20 +8,9 @@ use std::str::FromStr;
 use crate::UnknownName;
 
 /// A permission of an agent to act for its person.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    strum::EnumString,
-    strum::IntoStaticStr,
-    strum::VariantNames,
-    strum::Display,
-    strum::VariantArray,
-)]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display, strum::VariantArray)]
 #[strum(serialize_all = "snake_case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AgentRight {
     /// Read the account: its summary, computers, usage, activity, proofs, consent, keys, webhooks and sessions.
     Read,

@@ -20,19 +20,9 @@ pub use keeping::may_keep;
 
 /// Why an event is held. [`judge`] finds the first eight, in this order; the last one follows after the event was submitted
 /// (`actors/src/intake/processor.rs`). Texts for people: `crates/web/src/account/activity/held.rs` and `src/admin/page.rs`.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    strum::EnumString,
-    strum::IntoStaticStr,
-    strum::VariantNames,
-    strum::Display,
-)]
+#[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display)]
 #[strum(serialize_all = "snake_case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HoldReason {
     /// The sender is an unclaimed agent.
     Unattributed,

@@ -19,20 +19,9 @@ use crate::ids::{Email, RegistrationId};
 use crate::{Rng, Timestamp, UnknownName};
 
 /// Scope of an access token.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    Serialize,
-    Deserialize,
-    strum::EnumString,
-    strum::IntoStaticStr,
-    strum::VariantNames,
-)]
+#[derive(Serialize, Deserialize, strum::EnumString, strum::IntoStaticStr, strum::VariantNames)]
 #[strum(parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TokenScope {
     /// Send events as an unclaimed agent; they are held.
     #[serde(rename = "svc.events")]
