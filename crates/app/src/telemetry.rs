@@ -18,7 +18,7 @@
 //! | `attache_log_sequenced_total` | counter | – | events given their place in the tree |
 //! | `attache_log_halted` | gauge | – | 1 while the log does not continue a remembered checkpoint and is not signed |
 //! | `attache_database_connections` | gauge | `database` | open connections to `main` and to `log` |
-//! | `attache_database_connections_idle` | gauge | `database` | those of them that are not in use |
+//! | `attache_database_connections_idle` | gauge | `database` | open connections that are not in use |
 //! | `attache_store_seconds` | histogram | `operation` | time of a statement or transaction on the main database, until its outcome |
 //! | `attache_database_writes_waiting` | gauge | `database` | SQLite: writes that wait for their turn |
 //! | `attache_database_wal_bytes` | gauge | `database` | SQLite: length of the write-ahead log beside the file |

@@ -1,9 +1,9 @@
 //! Events that were acknowledged but not forwarded (`docs/decisions/0007-held-events.md`).
 //!
-//! An entry is `held` until it is released (forwarded after all) or discarded (by an operator). Its body is kept exactly as
-//! long as it is held, and not at all where the person did not consent to it. On PostgreSQL every transaction that changes held events
-//! locks the senders first, in `held_senders`: quotas of senders are exact between processes. The sum of all is that of the rows of
-//! `held_totals`, any of which a transaction adds to, so that none waits for another.
+//! An entry is `held` until it is released (forwarded after all) or discarded (by an operator). The store keeps the body for that time, and
+//! never without the person's consent. On PostgreSQL every transaction that changes held events locks the senders first, in `held_senders`:
+//! quotas of senders are exact between processes. The total is the sum of the rows of `held_totals`; a transaction adds to any of them, so
+//! that transactions do not wait for each other.
 
 mod counts;
 mod insert;
@@ -85,26 +85,26 @@ impl FromStr for Sender {
 pub struct NewHeld {
     /// Chosen by the caller; entries are listed by it, the newest first.
     pub id: HeldId,
-    /// The party with the credential that brought it.
+    /// The sender, by its credential.
     pub sender: Sender,
-    /// The account that the sender acts for: none for an unclaimed agent, and not looked at for a computer, whose entries
-    /// follow it to the account that it is attached to.
+    /// The account that an agent acts for; `None` for an unclaimed agent. Ignored for a computer: its entries belong to the account that it
+    /// is attached to.
     pub account: Option<UserAccountId>,
     /// The identity of the sending computer.
     pub user_cuid: Option<UserCuid>,
-    /// What could be named of the event.
+    /// The members of the envelope that could be read.
     pub outline: PartialEnvelope,
     /// Why it is held.
     pub reason: HoldReason,
-    /// Where and what, for a person.
+    /// Location and kind of the fault, for a person.
     pub detail: String,
-    /// The bytes as they were sent; `None` when they must not be kept.
+    /// The received bytes; `None` if they must not be stored.
     pub body: Option<Vec<u8>>,
-    /// SHA-256 of the bytes as they were sent, kept or not.
+    /// SHA-256 of the received bytes, stored or not.
     pub body_sha256: Digest,
-    /// Number of bytes as they were sent.
+    /// Number of received bytes.
     pub body_bytes: u64,
-    /// The seal that the event really has, when it could be read.
+    /// The computed seal of the event; `None` if the event could not be read.
     pub seal: Option<Digest>,
     /// When the event was received.
     pub received_at: Timestamp,
@@ -193,23 +193,23 @@ impl FromStr for HeldState {
 pub struct HeldEntry {
     /// Id of the entry.
     pub id: HeldId,
-    /// The party with the credential that brought it.
+    /// The sender, by its credential.
     pub sender: Sender,
     /// The list that shows it, in addition to the list of the computer's account.
     pub account: Option<UserAccountId>,
     /// The identity of the sending computer.
     pub user_cuid: Option<UserCuid>,
-    /// What could be named of the event.
+    /// The members of the envelope that could be read.
     pub outline: PartialEnvelope,
     /// Why it is held.
     pub reason: HoldReason,
     /// Location and kind of the fault, for a person.
     pub detail: String,
-    /// SHA-256 of the bytes as they were sent.
+    /// SHA-256 of the received bytes.
     pub body_sha256: Digest,
-    /// Number of bytes as they were sent.
+    /// Number of received bytes.
     pub body_bytes: u64,
-    /// The seal that the event really has.
+    /// The computed seal of the event.
     pub seal: Option<Digest>,
     /// When the event was received.
     pub received_at: Timestamp,
@@ -508,7 +508,7 @@ impl Store {
         const OPERATION: Operation = Operation::ListUnclassifiedEvents;
         const OF_MACHINE: &str = "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, detail, received_at
             FROM held_events WHERE machine_uuid = $1 AND state = 'held' ORDER BY id DESC LIMIT $2";
-        // Two lists that an index gives in order; an entry of a computer has no account of its own, so none is in both. The literal is
+        // Two lists that an index returns in order. An entry of a computer has no account, so no entry is in both. The literal is
         // `HoldReason::Unattributed`: such an event belongs to no computer, although its scope may name one.
         const OF_ACCOUNT: &str =
             "SELECT id, event_id, event_type, agent_id, machine_uuid, reason, detail, received_at FROM (

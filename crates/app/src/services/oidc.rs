@@ -43,7 +43,7 @@ pub struct OidcState {
 }
 
 impl OidcState {
-    /// A sign-in that begins at this provider.
+    /// Starts a sign-in at this provider.
     pub fn begin(provider: String, next: Option<&ReturnPath>, ports: &Ports) -> Self {
         let random = || BASE64_URL_SAFE_NO_PAD.encode(ports.rng.bytes::<32>());
         Self {

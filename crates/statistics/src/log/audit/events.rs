@@ -66,7 +66,7 @@ impl Log {
         Ok(rows)
     }
 
-    /// The numbers of the events from `place` on and of those that wait for a place. Fails if an event has neither.
+    /// The numbers of the events from `place` on, and of events without a place. Fails if an event has neither.
     async fn numbers_from(&self, place: i64) -> Result<Vec<i64>, AuditFault> {
         const ASK: &str = "read events without a place";
         let stray: Option<Uuid> = scalar(postgres::UNQUEUED).fetch_optional(&self.pool).await.during(ASK)?;
