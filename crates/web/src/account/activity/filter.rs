@@ -38,6 +38,8 @@ pub struct Chip {
 /// A lane, with the URL of the page of only this lane.
 pub struct LaneChip {
     pub name: &'static str,
+    pub title: &'static str,
+    pub meaning: &'static str,
     pub is_on: bool,
     pub address: String,
 }
@@ -123,6 +125,12 @@ impl FilterQuery {
         parameters
     }
 
+    /// Whether a filter of the folded fields is set.
+    pub fn is_folded_in_use(&self) -> bool {
+        let filter = self.filter();
+        !ActivityFilter { lane: None, text: None, ..filter }.is_empty()
+    }
+
     /// The active filters except the lane, which has separate chips.
     pub fn chips(&self, computers: &Computers, path: &str) -> Vec<Chip> {
         let filter = self.filter();
@@ -154,6 +162,8 @@ impl FilterQuery {
             let name = lane.as_str();
             LaneChip {
                 name,
+                title: lane.title(),
+                meaning: lane.meaning(),
                 is_on,
                 address: format!("{path}{}", self.with(&[("lane", if is_on { "" } else { name })])),
             }
