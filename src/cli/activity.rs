@@ -229,7 +229,11 @@ impl EventTable {
 fn sentence(event: &Value) -> String {
     let text = |name: &str| event.get(name).and_then(Value::as_str);
     let Some(summary) = text("summary") else { return text("event_type").unwrap_or("-").to_owned() };
-    let tone = text("tone").and_then(|tone| tone.parse::<Tone>().ok()).unwrap_or_default();
+    let tone = match text("tone").map(str::parse::<Tone>) {
+        Some(Ok(tone)) => tone,
+        // A later server may have further tones.
+        Some(Err(_)) | None => Tone::Plain,
+    };
     Summary { text: summary.to_owned(), tone }.sentence()
 }
 

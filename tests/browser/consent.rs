@@ -33,7 +33,7 @@ pages! {
         browser.press("Save").await;
         browser.sees("No levels were changed").await;
         assert_eq!(world.get("/api/v1/consent", &person.cookie).await.expect(200)["levels"], json!([]));
-        browser.select("All computers, rsi", "No content").await;
+        browser.select("All computers, Self-review", "No content").await;
         browser.sees("1 change, not saved").await;
         browser.press("Save").await;
         browser.sees("Saved: 1 level changed").await;

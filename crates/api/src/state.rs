@@ -205,7 +205,7 @@ impl Services {
         let (settings, ports) = (&app.settings, || ports.clone());
         let knowledge = &settings.knowledge;
         let recent = RecentSignIn::new(app.clock.clone(), settings.signin.fresh_within);
-        let agents = app.settings.agent_kinds().names().into_iter().map(str::to_owned).collect();
+        let agents = settings.agent_kinds().names().into_iter().map(str::to_owned).collect();
         let registry = Arc::clone(&app.registry);
         Self {
             activity: Activity::new(ports(), app.upstream.clone(), settings.activity.clone(), agents, registry),

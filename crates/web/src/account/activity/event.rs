@@ -157,7 +157,7 @@ pub async fn show(
             summary: summary.unwrap_or_else(|| activity.title(&kind)),
             lane_title: lane_title(&text("lane")),
             lane: text("lane"),
-            source: source(&proof.chain.agent_id, computers.name(proof.chain.machine_id)),
+            source: source(&proof.chain.agent_id, proof.chain.machine_id, &computers),
             received: DateTime::from_timestamp_millis(received_at_ms).map(|at| Moment::new(at, now)),
             change: change.map(|change| ChangeView::of(&change, &computers)),
             left_out: all - payload.len() - envelope.len(),

@@ -125,12 +125,6 @@ impl FilterQuery {
         parameters
     }
 
-    /// Whether a filter of the folded fields is set.
-    pub fn is_folded_in_use(&self) -> bool {
-        let filter = self.filter();
-        !ActivityFilter { lane: None, text: None, ..filter }.is_empty()
-    }
-
     /// The active filters except the lane, which has separate chips.
     pub fn chips(&self, computers: &Computers, path: &str) -> Vec<Chip> {
         let filter = self.filter();

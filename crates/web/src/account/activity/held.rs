@@ -12,7 +12,7 @@ use serde::Deserialize;
 use statistics::contract::RecordScope;
 
 use super::computers::Computers;
-use super::rows::source;
+use super::rows::agent_on;
 use crate::Moment;
 
 /// Maximum number of entries with a position in their chain.
@@ -70,8 +70,8 @@ impl HeldRow {
         Self {
             title,
             source: match (held.agent_id, computer) {
-                (Some(agent), Some(computer)) => source(&agent, computer),
-                (None, Some(computer)) => source("Unknown agent", computer),
+                (Some(agent), Some(computer)) => agent_on(&agent, computer),
+                (None, Some(computer)) => agent_on("Unknown agent", computer),
                 (agent, None) => domain::foreign::visible(agent.as_deref().unwrap_or("Unknown agent")),
             },
             id: held.event_id.map(|id| id.to_string()),

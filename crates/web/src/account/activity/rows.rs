@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use domain::Timestamp;
 use domain::consent::change::ConsentChange;
+use domain::ids::MachineUuid;
 use domain::lane::Lane;
 use domain::registry::{Summary, Tone};
 use domain::tool::Tool;
@@ -78,17 +79,15 @@ pub async fn rows(
     let proofs = proofs.into_iter().map(Option::unwrap_or_default).chain(std::iter::repeat_with(RowProof::default));
     let row = |(entry, proof): (ActivityEntry, RowProof)| {
         let at = entry.received();
-        let is_report = entry.machine_uuid.is_some_and(|machine| computers.is_service(machine));
         let sent = |text| Summary { text, tone: entry.tone.unwrap_or(Tone::Plain) };
         let summary = proof.canonical.and_then(|event| activity.summary(&event, computers));
-        let computer = entry.machine_uuid.map(|machine| computers.name(machine)).unwrap_or_default();
         ActivityLine {
             summary: summary.or_else(|| entry.summary.map(sent)).unwrap_or_else(|| activity.title(&entry.event_type)),
             received: at.map(|at| Moment::new(at, now)),
             id: entry.event_id,
             lane_title: lane_title(&entry.lane),
             lane: entry.lane,
-            source: if is_report { SERVICE.to_owned() } else { source(&entry.agent_id, computer) },
+            source: entry.machine_uuid.map(|machine| source(&entry.agent_id, machine, computers)).unwrap_or_default(),
             proof: proof
                 .state
                 .or_else(|| entry.proof_status.as_deref().map(ProofState::of))
@@ -104,8 +103,13 @@ pub fn lane_title(lane: &str) -> String {
     lane.parse().map_or_else(|_| domain::foreign::visible(lane), |lane: Lane| lane.title().to_owned())
 }
 
-/// An agent and a computer: "Claude Code on Ada's laptop".
-pub fn source(agent: &str, computer: &str) -> String {
+/// An agent and a computer: "Claude Code on Ada's laptop". The service has one name for both.
+pub fn source(agent: &str, machine: MachineUuid, computers: &Computers) -> String {
+    if computers.is_service(machine) { SERVICE.to_owned() } else { agent_on(agent, computers.name(machine)) }
+}
+
+/// An agent and the name of a computer.
+pub fn agent_on(agent: &str, computer: &str) -> String {
     let agent = agent.parse().map_or(agent, |tool: Tool| tool.title());
     domain::foreign::visible(&format!("{agent} on {computer}"))
 }
@@ -168,7 +172,7 @@ mod tests {
             summary: Summary { text: text.to_owned(), tone: Tone::Plain },
             lane: "memory".to_owned(),
             lane_title: lane_title("memory"),
-            source: source("codex", "laptop"),
+            source: agent_on("codex", "laptop"),
             received: None,
             proof: ProofState::Included,
             at: Some(now - TimeDelta::seconds(seconds_ago)),
@@ -189,8 +193,8 @@ mod tests {
 
     #[test]
     fn a_source_has_the_names_that_people_use() {
-        assert_eq!(source("claude-code", "Ada's laptop"), "Claude Code on Ada's laptop");
-        assert_eq!(source("svc-cli", "a\u{202e}b"), "svc-cli on ab");
+        assert_eq!(agent_on("claude-code", "Ada's laptop"), "Claude Code on Ada's laptop");
+        assert_eq!(agent_on("svc-cli", "a\u{202e}b"), "svc-cli on ab");
         assert_eq!((lane_title("llm"), lane_title("dream\n")), ("Model calls".to_owned(), "dream ".to_owned()));
     }
 }
