@@ -1,7 +1,10 @@
 //! The statistics service, embedded or external, behind one contract.
 
+use std::sync::Arc;
+
 use domain::Timestamp;
 use domain::ids::{EventId, ReceiptId};
+use domain::registry::Registry;
 use statistics::client::Client;
 use statistics::contract::{self, ActivityQuery, Passed, RecordScope, Submission, SubmitOutcome};
 use statistics::log::{Append, Log};
@@ -25,6 +28,15 @@ pub enum Upstream {
 }
 
 impl Upstream {
+    /// Adds sentences to the pages of activity of the embedded log. The responses of an external service stay unchanged.
+    #[must_use]
+    pub fn with_registry(self, registry: &Arc<Registry>) -> Self {
+        match self {
+            Self::Embedded { intake, log } => Self::Embedded { intake, log: log.with_registry(Arc::clone(registry)) },
+            external @ Self::External(_) => external,
+        }
+    }
+
     /// Sends one event. Returns after the event is durable.
     ///
     /// `receipt` is the receipt that the embedded log gives to a new event; an external service assigns its own.

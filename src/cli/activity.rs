@@ -1,9 +1,12 @@
 //! `attache activity`: shows recorded events, newest first, and held events.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use client::{ActivityQuery, Client};
 use domain::Timestamp;
 use domain::lane::Lane;
+use domain::registry::{Summary, Tone};
 use serde_json::{Value, json};
 use wire::activity::{ActivityPage, Unclassified};
 
@@ -30,7 +33,7 @@ pub struct Arguments {
     /// Show all pages
     #[arg(long, conflicts_with_all = ["cursor", "limit"])]
     all: bool,
-    /// Show exact times, whole ids, lanes and levels, however wide the table becomes
+    /// Show exact times, whole ids and sentences, types, lanes and levels, however wide the table becomes
     #[arg(long)]
     wide: bool,
     /// Show the whole account, with the agent's credential (like --as agent)
@@ -64,13 +67,33 @@ pub async fn activity(arguments: Arguments) -> Done {
         Some(kind) => kind == CredentialKind::Computer,
         None => connection.profile.machine.is_some() && std::env::var_os("ATTACHE_TOKEN").is_none(),
     };
-    let table = EventTable { is_wide: arguments.wide, now: connection.clock().now() };
+    // A computer reads only its own events.
+    let names = match (is_of_computer, connection.json) {
+        (true, _) => None,
+        (false, true) => Some(BTreeMap::new()),
+        (false, false) => Some(names(&mut connection, whom).await),
+    };
+    let table = EventTable { is_wide: arguments.wide, now: connection.clock().now(), names };
     output::show(connection.json, &value, || match (is_filtered, is_of_computer) {
         (true, _) => table.shown(&page, "no recorded events match"),
         (false, true) => table.shown(&page, &nothing_of_computer(&connection)),
         (false, false) => table.shown(&page, "no events recorded in this account"),
     });
     Ok(())
+}
+
+/// The names of the account's computers; the ones without a name, and all after a failure, are shown by their ids.
+async fn names(connection: &mut ProfileConnection, whom: CredentialArgs) -> BTreeMap<String, String> {
+    let computers = connection.send_as(whom, async |client| client.account_computers().await).await;
+    let computers = computers.map(|answer| answer.computers).unwrap_or_default();
+    let mut names: BTreeMap<String, String> = computers
+        .into_iter()
+        .filter_map(|computer| Some((computer.machine_uuid.to_string(), computer.label?)))
+        .collect();
+    if let Some(machine) = &connection.profile.machine {
+        names.entry(machine.machine_uuid.to_string()).or_insert_with(|| "this computer".to_owned());
+    }
+    names
 }
 
 fn nothing_of_computer(connection: &ProfileConnection) -> String {
@@ -114,7 +137,14 @@ async fn follow(client: &Client, mut query: ActivityQuery, page: &mut ActivityPa
 struct EventTable {
     is_wide: bool,
     now: Timestamp,
+    /// Names of computers by their ids; `None` if all events are of one computer.
+    names: Option<BTreeMap<String, String>>,
 }
+
+/// Characters of a sentence with which the widest other columns fit 80 columns.
+const SENTENCE_CHARS: usize = 38;
+/// Characters of a computer's name; as many as the longest agent kind has.
+const NAME_CHARS: usize = 17;
 
 impl EventTable {
     fn shown(&self, page: &ActivityPage, nothing: &str) -> String {
@@ -149,24 +179,30 @@ impl EventTable {
     fn events(&self, events: &[Value]) -> String {
         let text = |event: &Value, name: &str| event.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
         if self.is_wide {
-            let columns = ["received", "lane", "type", "computer", "agent", "level", "event"];
+            let columns = ["received", "what", "lane", "type", "computer", "agent", "level", "event"];
             let row = |event: &Value| {
                 let members = ["lane", "event_type", "machine_uuid", "agent_id", "consent_level", "event_id"];
                 let received = moment::seconds(&text(event, "received_at"));
-                [received].into_iter().chain(members.map(|name| text(event, name))).collect()
+                [received, sentence(event)].into_iter().chain(members.map(|name| text(event, name))).collect()
             };
             return output::wide_table(&columns, events.iter().map(row));
         }
         let row = |event: &Value| {
+            let machine = text(event, "machine_uuid");
             vec![
                 moment::ago_of(&text(event, "received_at"), self.now),
-                text(event, "event_type"),
-                moment::short(&text(event, "machine_uuid")),
-                text(event, "agent_id"),
+                cut(&sentence(event), SENTENCE_CHARS),
+                match &self.names {
+                    Some(names) => {
+                        names.get(&machine).map_or_else(|| moment::short(&machine), |name| cut(name, NAME_CHARS))
+                    }
+                    None => text(event, "agent_id"),
+                },
                 moment::short(&text(event, "event_id")),
             ]
         };
-        output::table(&["received", "type", "computer", "agent", "event"], events.iter().map(row))
+        let source = if self.names.is_some() { "computer" } else { "agent" };
+        output::table(&["received", "what", source, "event"], events.iter().map(row))
     }
 
     fn held(&self, held: &[Unclassified]) -> String {
@@ -189,6 +225,26 @@ impl EventTable {
     }
 }
 
+/// The sentence of an event with the word of its tone; its type if an external service sent none.
+fn sentence(event: &Value) -> String {
+    let text = |name: &str| event.get(name).and_then(Value::as_str);
+    let Some(summary) = text("summary") else { return text("event_type").unwrap_or("-").to_owned() };
+    let tone = match text("tone").map(str::parse::<Tone>) {
+        Some(Ok(tone)) => tone,
+        // A later server may have further tones.
+        Some(Err(_)) | None => Tone::Plain,
+    };
+    Summary { text: summary.to_owned(), tone }.sentence()
+}
+
+fn cut(text: &str, chars_max: usize) -> String {
+    if text.chars().count() <= chars_max {
+        return text.to_owned();
+    }
+    let begin: String = text.chars().take(chars_max.saturating_sub(1)).collect();
+    format!("{}…", begin.trim_end())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,10 +256,24 @@ mod tests {
             "received_at": "2026-01-01T00:00:00.000Z", "lane": "identity", "event_type": "rsi.retrospective_completed",
             "machine_uuid": id, "agent_id": "svc-control-plane", "consent_level": "metadata-only", "event_id": id,
         });
-        let narrow = EventTable { is_wide: false, now: Timestamp::UNIX_EPOCH }.events(std::slice::from_ref(&event));
-        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
-        assert!(narrow.contains("…e162ebd9") && !narrow.contains(id), "{narrow}");
-        let wide = EventTable { is_wide: true, now: Timestamp::UNIX_EPOCH }.events(&[event]);
+        let of = |is_wide, names| EventTable { is_wide, now: Timestamp::UNIX_EPOCH, names };
+        let long = "Ran Bash · exit status 101 · an_unusually_long_kind_of_error".to_owned();
+        let names = BTreeMap::from([(id.to_owned(), "The laptop in the kitchen".to_owned())]);
+        for (names, source) in
+            [(None, "svc-control-plane"), (Some(BTreeMap::new()), "…e162ebd9"), (Some(names), "The laptop in th…")]
+        {
+            let mut event = event.clone();
+            let plain = of(false, names.clone()).events(std::slice::from_ref(&event));
+            assert!(plain.contains("rsi.retrospective_completed"), "{plain}");
+            event["summary"] = json!(long);
+            event["tone"] = json!("failed");
+            let narrow = of(false, names).events(std::slice::from_ref(&event));
+            assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+            assert!(narrow.contains("…e162ebd9") && !narrow.contains(id), "{narrow}");
+            assert!(narrow.contains(source) && narrow.contains("Ran Bash · exit status 101 · an_unusu…"), "{narrow}");
+            assert!(of(true, None).events(&[event]).contains(&format!("{long} · failed")));
+        }
+        let wide = of(true, None).events(&[event]);
         assert!(wide.contains(id) && wide.contains("2026-01-01 00:00:00") && wide.contains("metadata-only"), "{wide}");
         assert!(wide.lines().count() == 2, "{wide}");
     }

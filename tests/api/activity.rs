@@ -39,10 +39,11 @@ on_each_database! {
         assert_eq!(seen, sent);
         assert_eq!(pages, 3);
         let entry = &world.activity(&machine, "?limit=1").await.expect(200)["events"][0];
-        let members = ["agent_id", "chain_epoch", "consent_level", "event_id", "event_type", "lane", "machine_uuid", "receipt_id", "received_at", "redacted", "seq", "ts_edge_ms"];
+        let members = ["agent_id", "chain_epoch", "consent_level", "event_id", "event_type", "lane", "machine_uuid", "proof_status", "receipt_id", "received_at", "redacted", "seq", "summary", "tone", "ts_edge_ms"];
         let mut shown: Vec<&str> = entry.as_object().unwrap().keys().map(String::as_str).collect();
         shown.sort_unstable();
         assert_eq!(shown, members);
+        assert_eq!((&entry["summary"], &entry["tone"]), (&json!("Stored a memory"), &json!("plain")));
     }
 }
 

@@ -143,7 +143,7 @@ on_sqlite! {
             "A computer was detached by its owner",
             "A computer was detached with the agent that attached it",
             "An agent was revoked by its owner",
-            "A consent level changed to off for the lane llm",
+            "A consent level changed to off for Model calls",
             "An event was held: unknown type",
         ]);
         let held = &entries[5];

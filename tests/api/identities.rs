@@ -121,7 +121,7 @@ on_sqlite! {
         assert_eq!(shown(&world, ada.cookie.clone()).await.len(), 2);
         // The page shows the same.
         let page = cookie_browser(&world, &ada).get("/account/activity").await.page(200).to_owned();
-        assert_eq!(page.matches(">memory.stored</a>").count(), 1, "{page}");
+        assert_eq!(page.matches("<span>Stored a memory</span></a>").count(), 1, "{page}");
     }
 
     async fn a_detached_computers_records_stay_its_owners(world: World) {

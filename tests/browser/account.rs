@@ -197,12 +197,12 @@ pages! {
         world.event(&machine, &chain.peek_with(|event| event["extra"] = json!(1))).await.held("malformed_envelope");
         browser.signed_in(&person).await;
         browser.visit("/account/activity").await;
-        browser.sees("memory.stored").await;
+        browser.sees("Stored a memory").await;
         let proven = "return [...document.querySelectorAll('.proven')].map((mark) => mark.textContent)";
         assert_eq!(browser.evaluate(proven).await, json!(["✓Proven", "✓Proven", "✓Proven"]));
         browser.look("activity").await;
-        browser.follow("memory").await;
-        browser.sees("memory.stored").await;
+        browser.follow("Memory").await;
+        browser.sees("Stored a memory").await;
         assert_eq!(browser.path().await, "/account/activity?lane=memory");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::browser::{Browser, Role, pages};
+use crate::browser::{Browser, Role, Screen, pages};
 use blackbox::world::World;
 use harness::event::{Chain, Machine};
 
@@ -23,6 +23,25 @@ fn llm(chain: &mut Chain) -> Value {
 async fn recorded(world: &World, machine: &Machine, event: &Value) {
     world.event(machine, event).await.receipt();
     world.included(machine, &id(event)).await;
+}
+
+/// The sentences of the page.
+async fn rows(browser: &Browser) -> Vec<String> {
+    let rows =
+        browser.evaluate("return [...document.querySelectorAll('[data-row]')].map((row) => row.textContent)").await;
+    serde_json::from_value(rows).unwrap()
+}
+
+/// Distance of the first row from the top of the page, and its height, in CSS pixels.
+async fn first_row(browser: &Browser) -> (f64, f64) {
+    let script =
+        "const box = document.querySelector('.event').getBoundingClientRect(); return [box.top + scrollY, box.height]";
+    serde_json::from_value(browser.evaluate(script).await).unwrap()
+}
+
+/// Whether an event is open next to the list.
+async fn is_open(browser: &Browser) -> Value {
+    browser.evaluate("return document.querySelector('#drawer').open").await
 }
 
 /// State and text of each step of the proof.
@@ -63,16 +82,26 @@ pages! {
         world.event(&one, &first.peek_with(|event| event["extra"] = json!(1))).await.held("malformed_envelope");
         browser.signed_in(&person).await;
         browser.visit("/account/activity").await;
-        browser.sees("llm.failed").await;
-        // Held events name the fault and the next step.
-        browser.sees("extra").await;
-        browser.sees("Correct the program that sent it").await;
+        browser.sees("Stored a memory").await;
+        browser.sees("Failed").await;
         browser.sees("6 events in 30 days, on 2 days").await;
         browser.sees("Today, ").await;
         browser.sees("Yesterday, ").await;
+        assert_eq!(rows(browser).await.len(), 6);
+        // The first event is in the first window, and rows are low.
+        let (top, height) = first_row(browser).await;
+        match browser.screen {
+            Screen::Desktop => assert!(top < 500.0 && (36.0..=40.0).contains(&height), "{top} {height}"),
+            Screen::Phone => assert!(top <= 500.0 && (44.0..=60.0).contains(&height), "{top} {height}"),
+        }
         browser.look("activity").await;
-        browser.press("5 × memory.stored").await;
-        browser.look("unfolded").await;
+
+        // Held events are one line that opens: reason, fault and the next step.
+        assert!(!browser.text().await.contains("Correct the program that sent it"));
+        browser.press("1 held event").await;
+        browser.sees("extra").await;
+        browser.sees("Correct the program that sent it").await;
+        browser.look("held").await;
 
         // The file of the link, and the question that the page asks.
         let lines = browser
@@ -86,44 +115,122 @@ pages! {
         let news = browser.evaluate("return document.querySelector('#news').dataset.news").await;
         assert_eq!(news, "/account/activity/new");
 
-        // A lane, a type, and back.
-        browser.follow("llm").await;
+        // A lane, a type, and back. The numbers of the last days follow both.
+        browser.follow("Model calls").await;
         assert_eq!(browser.path().await, "/account/activity?lane=llm");
-        browser.sees("llm.failed").await;
-        assert!(!browser.text().await.contains("× memory.stored"));
+        browser.sees("1 event in 30 days, on 1 day").await;
+        assert_eq!(rows(browser).await, ["m"]);
+        browser.press("Filters").await;
         browser.select("Type", "memory.stored").await;
         browser.press("Filter").await;
         browser.sees("Nothing fits these filters.").await;
         browser.look("nothing-fits").await;
         browser.follow("Clear all filters").await;
-        browser.sees("5 × memory.stored").await;
+        browser.press("Filters").await;
+        browser.select("Type", "memory.stored").await;
+        browser.press("Filter").await;
+        browser.sees("5 events in 30 days, on 1 day").await;
+        browser.look("filtered").await;
+        browser.follow("Type: memory.stored").await;
 
         // The filters agent and text; `/` moves the focus to the text.
+        browser.press("Filters").await;
         browser.select("Agent", "codex").await;
         browser.press("Filter").await;
         browser.sees("Agent: codex").await;
-        assert!(!browser.text().await.contains("× memory.stored"));
+        assert_eq!(rows(browser).await, ["m"]);
         browser.follow("Agent: codex").await;
-        browser.sees("5 × memory.stored").await;
         browser.type_keys("/").await;
         browser.type_into("Text", "LLM.F\n").await;
         browser.sees("Text: LLM.F").await;
-        browser.sees("llm.failed").await;
-        assert!(!browser.text().await.contains("× memory.stored"));
+        browser.sees("1 event in 30 days, on 1 day").await;
+        assert_eq!(rows(browser).await, ["m"]);
+        // Words of a sentence, and of the content.
+        for text in ["Stored a", "A FACT"] {
+            browser.visit(&format!("/account/activity?text={}", text.replace(' ', "+"))).await;
+            browser.sees("5 events in 30 days, on 1 day").await;
+            assert_eq!(rows(browser).await.len(), 5, "{text}");
+        }
 
         // An open page says that an event arrived.
+        browser.visit("/account/activity?agent=codex").await;
         let event = llm(&mut second);
         recorded(world, &two, &event).await;
         browser.sees("1 new event").await;
         browser.look("new").await;
         browser.follow("1 new event").await;
-        browser.sees("llm.failed").await;
+        browser.sees("2 events in 30 days").await;
+    }
 
-        // The keyboard can open an event.
+    async fn an_event_opens_next_to_the_list(world: World, browser: Browser) {
+        let person = world.person("jo@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        let mut chain = Chain::of_agent(&machine, "claude-code");
+        let (mut events, payloads) = (Vec::new(), [
+            ("skill.invoked", json!({ "activity": "session_started", "skill": "session", "model": "claude-opus-4-8" })),
+            ("llm.completed", json!({ "activity": "prompt_submitted", "prompt": "Make the tests pass, then explain what was wrong" })),
+            ("skill.invoked", json!({ "activity": "tool_finished", "skill": "Bash", "input": { "command": "cargo test --package engine" }, "succeeded": false, "exit_status": 101, "duration_ms": 1834 })),
+            ("skill.invoked", json!({ "activity": "file_edited", "skill": "Edit", "file_path": "/home/jo/engine/src/mill.rs", "succeeded": true, "duration_ms": 12 })),
+            ("security.blocked", json!({ "activity": "permission_denied", "skill": "Bash", "rule": "permission_denied", "action": "denied" })),
+            ("security.finding", json!({ "activity": "permission_requested", "skill": "WebFetch", "rule": "permission_requested", "severity": "info" })),
+            ("llm.completed", json!({ "model": "gpt-5.2", "input_tokens": 9893, "output_tokens": 484, "duration_ms": 3120 })),
+        ]);
+        for (event_type, payload) in payloads {
+            let event = chain.next_with(|event| {
+                event["event_type"] = json!(event_type);
+                event["lane"] = json!(match event_type.split('.').next() {
+                    Some("llm") => "llm",
+                    Some("security") => "security",
+                    _ => "skill",
+                });
+                event["payload"] = payload;
+            });
+            recorded(world, &machine, &event).await;
+            events.push(event);
+        }
+        browser.signed_in(&person).await;
+        browser.visit("/account/activity").await;
+        let sentences = [
+            "gpt-5.2 · 9,893 → 484 tokens · 3.1 s",
+            "Asked for permission · WebFetch",
+            "Permission denied · Bash",
+            "Edited mill.rs · 12 ms",
+            "Ran Bash · cargo test --package engine · exit status 101 · 1.8 s",
+            "Prompt · Make the tests pass, then explain what was wrong",
+            "Session started · claude-opus-4-8",
+        ];
+        assert_eq!(rows(browser).await, sentences);
+        for word in ["Failed", "Blocked", "Waiting"] {
+            browser.sees(word).await;
+        }
+        browser.look("session").await;
+
+        // A click opens the event next to the list; keys go to the next one and close it.
+        browser.follow("Edited mill.rs").await;
+        browser.sees("/home/jo/engine/src/mill.rs").await;
+        browser.sees("Tools · Claude Code on ").await;
+        browser.look("drawer").await;
         browser.type_keys("j").await;
+        browser.sees("cargo test --package engine").await;
+        browser.type_keys("\u{e00c}").await;
+        assert_eq!(is_open(browser).await, json!(false));
+        let focused = "return document.activeElement.textContent";
+        assert_eq!(browser.evaluate(focused).await, sentences[4]);
+        browser.type_keys("k").await;
+        assert_eq!(browser.evaluate(focused).await, sentences[3]);
         browser.type_keys("\n").await;
-        browser.sees("Everything was computed in this browser").await;
-        assert_eq!(browser.path().await, format!("/account/activity/{}", id(&event)));
+        browser.sees("Open with its proof").await;
+        assert_eq!(is_open(browser).await, json!(true));
+        browser.follow("Open with its proof").await;
+        browser.sees("Everything was computed in this browser and holds").await;
+        assert_eq!(browser.path().await, format!("/account/activity/{}", id(&events[3])));
+
+        // Without scripts a row leads to the page of its event.
+        browser.without_scripts().await;
+        browser.visit("/account/activity").await;
+        browser.look("without-scripts").await;
+        browser.follow("Ran Bash").await;
+        assert_eq!(browser.path().await, format!("/account/activity/{}", id(&events[2])));
     }
 
     async fn the_proof_of_an_event_is_computed_in_the_browser(world: World, browser: Browser) {
@@ -166,9 +273,10 @@ pages! {
         let body = json!({ "level": "full", "machine_uuid": machine.uuid, "lane": "llm" });
         world.post("/api/v1/consent", &person.cookie, &body).await.expect(200);
         browser.visit("/account/activity?type=consent.changed").await;
-        browser.sees("not set → Everything").await;
-        browser.follow("consent.changed").await;
+        browser.sees("not set → Everything, set by you").await;
+        browser.follow("Consent for Model calls on ").await;
         browser.sees("What changed").await;
+        browser.follow("Open with its proof").await;
         browser.sees("you, in a browser").await;
         browser.sees("Everything was computed in this browser and holds").await;
         browser.look("consent").await;

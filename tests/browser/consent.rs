@@ -33,7 +33,7 @@ pages! {
         browser.press("Save").await;
         browser.sees("No levels were changed").await;
         assert_eq!(world.get("/api/v1/consent", &person.cookie).await.expect(200)["levels"], json!([]));
-        browser.select("All computers, rsi", "No content").await;
+        browser.select("All computers, Self-review", "No content").await;
         browser.sees("1 change, not saved").await;
         browser.press("Save").await;
         browser.sees("Saved: 1 level changed").await;
@@ -44,7 +44,7 @@ pages! {
         // One save stores several changes in different rows.
         browser.select("All computers, all lanes", "Nothing").await;
         browser.press(&row).await;
-        browser.select(&format!("{row}, memory"), "Everything").await;
+        browser.select(&format!("{row}, Memory"), "Everything").await;
         browser.sees("2 changes, not saved").await;
         browser.look("changed").await;
         browser.press("Save").await;
@@ -54,7 +54,7 @@ pages! {
         assert_eq!(level(world, &machine, "?lane=memory").await, "full");
 
         // An exception ends, and the level follows the general one again.
-        browser.select(&format!("{row}, memory"), "Follows: Nothing").await;
+        browser.select(&format!("{row}, Memory"), "Follows: Nothing").await;
         browser.press("Save").await;
         browser.sees("Saved: 1 level changed").await;
         assert_eq!(level(world, &machine, "?lane=memory").await, "off");
@@ -62,7 +62,7 @@ pages! {
 
         // The last save is undone, with the exception that it ended.
         browser.press("Undo the last save").await;
-        browser.sees("memory: Everything").await;
+        browser.sees("Memory: Everything").await;
         assert_eq!(level(world, &machine, "?lane=memory").await, "full");
     }
 
@@ -139,15 +139,15 @@ pages! {
         };
         // A change of another level does not hinder, and is not undone by the old form.
         elsewhere("llm", "off").await;
-        browser.select("All computers, memory", "Everything").await;
+        browser.select("All computers, Memory", "Everything").await;
         browser.press("Save").await;
         browser.sees("Saved: 1 level changed").await;
         assert_eq!(level(world, &machine, "?lane=llm").await, "off");
         // A change of the same level is shown, with the choice of the person kept.
         elsewhere("memory", "off").await;
-        browser.select("All computers, memory", "No content").await;
+        browser.select("All computers, Memory", "No content").await;
         browser.press("Save").await;
-        browser.sees("All computers, memory: now “Nothing”, you chose “No content”").await;
+        browser.sees("All computers, Memory: now “Nothing”, you chose “No content”").await;
         browser.look("conflict").await;
         assert_eq!(level(world, &machine, "?lane=memory").await, "off");
         browser.press("Save").await;
@@ -161,7 +161,7 @@ pages! {
         browser.signed_in(&person).await;
         browser.without_scripts().await;
         browser.visit("/account/consent").await;
-        browser.select("All computers, llm", "Everything").await;
+        browser.select("All computers, Model calls", "Everything").await;
         browser.press("Save").await;
         browser.sees("Saved: 1 level changed").await;
         assert_eq!(level(world, &machine, "?lane=llm").await, "full");
@@ -169,7 +169,7 @@ pages! {
         browser.visit(&format!("/account/consent/{}", machine.uuid)).await;
         browser.sees(&format!("Consent of {}", name_of(&machine))).await;
         browser.look("one").await;
-        browser.tab_to(&format!("{}, llm", name_of(&machine))).await;
+        browser.tab_to(&format!("{}, Model calls", name_of(&machine))).await;
         browser.type_keys("No").await;
         browser.tab_to("Save").await;
         browser.type_keys("\n").await;
@@ -195,7 +195,7 @@ pages! {
         browser.visit("/account/consent").await;
         browser.press(&name_of(&own)).await;
         browser.evaluate(&format!("for (const field of document.querySelectorAll('select')) field.name = field.name.replace('{}', '{}')", own.uuid, foreign.uuid)).await;
-        browser.select(&format!("{}, llm", name_of(&own)), "Nothing").await;
+        browser.select(&format!("{}, Model calls", name_of(&own)), "Nothing").await;
         browser.press("Save").await;
         browser.sees("This computer is not attached to your account").await;
         assert!(!browser.names(Role::Button).await.contains(&"Save".to_owned()));

@@ -27,7 +27,9 @@ async fn activity_is_a_table_newest_first_page_by_page_or_all_of_it() {
     assert!(lines[0].starts_with("received") && lines[0].ends_with("event"), "{lines:?}");
     let end = |id: &String| format!("…{}", &id[id.len() - 8..]);
     assert!(lines[1].ends_with(&end(&ids[0])) && lines[2].ends_with(&end(&ids[1])), "{lines:?}");
-    assert!(lines[1].starts_with("now ") && lines[1].contains(&end(&machine.uuid)), "{lines:?}");
+    assert!(lines[1].starts_with("now ") && lines[1].contains("Stored a memory"), "{lines:?}");
+    let account = home.run(&["activity", "--limit", "2", "--account"]);
+    assert!(account.said().lines().nth(1).unwrap().contains("this computer"), "{account:?}");
     assert!(lines[..3].iter().all(|line| line.chars().count() <= 80), "{lines:?}");
     let wide = home.run(&["activity", "--limit", "2", "--wide"]);
     assert!(wide.said().contains(&ids[0]) && wide.said().contains(&machine.uuid), "{wide:?}");

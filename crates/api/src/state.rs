@@ -13,7 +13,7 @@ use actors::upstream::Upstream;
 use app::config::{SigninSettings, Urls};
 use app::phase::Phases;
 use app::services::Ports;
-use app::services::activity::browse::{Activity, ActivityChoices};
+use app::services::activity::browse::Activity;
 use app::services::agents::AccountAgents;
 use app::services::api_keys::ApiKeys;
 use app::services::claims::ClaimConfirmations;
@@ -205,12 +205,10 @@ impl Services {
         let (settings, ports) = (&app.settings, || ports.clone());
         let knowledge = &settings.knowledge;
         let recent = RecentSignIn::new(app.clock.clone(), settings.signin.fresh_within);
-        let choices = ActivityChoices {
-            agents: app.settings.agent_kinds().names().into_iter().map(str::to_owned).collect(),
-            types: app.registry.names().map(str::to_owned).collect(),
-        };
+        let agents = settings.agent_kinds().names().into_iter().map(str::to_owned).collect();
+        let registry = Arc::clone(&app.registry);
         Self {
-            activity: Activity::new(ports(), app.upstream.clone(), settings.activity.clone(), choices),
+            activity: Activity::new(ports(), app.upstream.clone(), settings.activity.clone(), agents, registry),
             agents: AccountAgents::new(ports()),
             api_keys: ApiKeys::new(ports(), settings.api_keys.per_account_max),
             batches: Batches::new(ports(), app.ingestion.clone(), knowledge.batch.clone()),

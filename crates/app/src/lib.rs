@@ -159,6 +159,7 @@ impl App {
         let node = NodeId::from(rng.uuid_v7(clock.now()));
         let store = store.with_holder(node);
         let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
+        let upstream = upstream.with_registry(&registry);
         let builder = Builder { settings: &settings, store: &store, clock: &clock, rng: &rng, urls: &urls, node };
         let (keys, codes) = builder.keys().await?;
         let claims = builder.claims(codes.clone(), &keys)?;

@@ -217,4 +217,26 @@ pub struct ActivityQuery {
     pub agent: Option<String>,
     /// Exclusive end of the time of receipt, in milliseconds since 1970. The embedded log only.
     pub until: Option<i64>,
+    /// Leaves out entries of the page that was read. The embedded log only.
+    pub entries: Option<EntryFilter>,
+}
+
+/// Leaves out entries of a page after it was read: no index helps to find them. The page then has fewer entries than `limit`, and the
+/// members `searched`, the number of events that were read, `oldest_ms`, the time of receipt of the last one in milliseconds since 1970,
+/// and `unread`, the number of events with a payload that was too long to compare.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EntryFilter {
+    /// Only events of this type.
+    pub event_type: Option<String>,
+    /// Only events with a text.
+    pub text: Option<TextFilter>,
+}
+
+/// A text in the columns, the sentence or the payload of an event, or in the name of its computer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TextFilter {
+    /// The text in lower case; compared without case.
+    pub text: String,
+    /// The computers with a name that contains the text.
+    pub machines: Vec<MachineUuid>,
 }

@@ -33,6 +33,7 @@ mod replica;
 mod sequence;
 mod settings;
 mod sql;
+mod summaries;
 mod tree_cache;
 mod usage;
 mod writer;

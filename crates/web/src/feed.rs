@@ -11,6 +11,7 @@ use domain::clock::date_time;
 use domain::feed::{Feed, FeedEntry, xml_text};
 use domain::held::HoldReason;
 use domain::ids::{BatchId, MachineUuid, RegistrationId};
+use domain::lane::Lane;
 use domain::secret::Secret;
 use domain::webhook::NotificationKind;
 use serde_json::Value;
@@ -113,7 +114,10 @@ fn title(entry: &FeedEntry) -> String {
         NotificationKind::ComputerDetached => format!("A computer was detached{}", by(reason)),
         NotificationKind::ConsentChanged => match (text(entry, "level"), text(entry, "lane")) {
             (level, "") => format!("A consent level changed to {level}"),
-            (level, lane) => format!("A consent level changed to {level} for the lane {lane}"),
+            (level, lane) => match lane.parse::<Lane>() {
+                Ok(lane) => format!("A consent level changed to {level} for {}", lane.title()),
+                Err(_) => format!("A consent level changed to {level} for the lane {lane}"),
+            },
         },
         NotificationKind::BatchDone if text(entry, "state") == "failed" => "A batch of memories failed".to_owned(),
         NotificationKind::BatchDone => "A batch of memories is complete".to_owned(),
@@ -212,7 +216,7 @@ mod tests {
             (
                 NotificationKind::ConsentChanged,
                 json!({ "level": "off", "lane": "llm", "machine_uuid": null }),
-                "A consent level changed to off for the lane llm",
+                "A consent level changed to off for Model calls",
                 "/account/consent".to_owned(),
             ),
             (

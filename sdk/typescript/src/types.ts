@@ -100,6 +100,10 @@ export interface ActivityEntry {
   chain_epoch: number;
   seq: number;
   receipt_id: string;
+  /** The event in a sentence; absent if an external statistics service answers, as the next two. */
+  summary?: string;
+  tone?: "plain" | "failed" | "blocked" | "waiting" | "alert";
+  proof_status?: "included" | "pending";
 }
 
 /** A held event. A member is null if the server could not read it. */

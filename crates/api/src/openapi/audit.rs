@@ -25,7 +25,8 @@ pub(super) fn operations() -> Vec<Operation> {
         Operation::get("/api/v1/activity", "activity", "Recorded events")
             .says("A page of events from the statistics service, newest first. A computer sees its own events; an account sees the \
              events of the computers that are or were attached to it, and the service's events about them. The first \
-             page, if it is an object, lists the held events in `unclassified`.")
+             page, if it is an object, lists the held events in `unclassified`. The embedded service adds to each event `summary`, a \
+             sentence, `tone`, one of `plain`, `failed`, `blocked`, `waiting` and `alert`, and `proof_status`, `included` or `pending`.")
             .query("limit", "Number of events per page.", &json!({ "type": "integer", "minimum": 1, "maximum": 500, "default": 100 }))
             .query(
                 "cursor",

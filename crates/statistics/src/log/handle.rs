@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use domain::chain::ChainKey;
 use domain::ids::MachineUuid;
+use domain::registry::Registry;
 use domain::{Clock, Rng};
 use quick_cache::sync::Cache;
 use sqlx::migrate::Migrator;
@@ -72,6 +73,8 @@ pub struct Log {
     pub(super) witnessing: Arc<Witnessing>,
     /// Why the log is not signed, if it is not.
     pub(super) halt: Arc<HaltFlag>,
+    /// Makes the sentences of activity; without it, pages have none.
+    pub(super) registry: Option<Arc<Registry>>,
 }
 
 /// Maximum number of sources in memory; the least recently used are evicted.
@@ -140,6 +143,13 @@ impl Log {
         }
     }
 
+    /// Adds to each event of a page of activity the sentence that the registry makes of it.
+    #[must_use]
+    pub fn with_registry(mut self, registry: Arc<Registry>) -> Self {
+        self.registry = Some(registry);
+        self
+    }
+
     /// Sets the maximum size of the cache of full tiles, in bytes. The default is 64 MiB.
     #[must_use]
     pub fn with_tiles_cache(mut self, bytes_max: u64) -> Self {
@@ -182,6 +192,7 @@ impl Log {
             memory: Arc::default(),
             witnessing: Arc::default(),
             halt: Arc::default(),
+            registry: None,
         }
     }
 

@@ -62,11 +62,22 @@ impl Log {
         let mut rows = self.activity_rows(&sources, since, before, limit.saturating_add(1)).await?;
         let more = rows.len() > usize::from(limit);
         rows.truncate(usize::from(limit));
+        let (searched, oldest_ms) = (rows.len(), rows.last().map(|row| row.received_at_ms));
         let next = rows.last().filter(|_| more);
         let next = next.map(|row| Cursor { received_at_ms: row.received_at_ms, id: row.id }.written());
-        let visible = rows.iter().filter(|row| is_shown(&scope.shown, row.machine_id.into(), row.report.as_deref()));
-        let events: Vec<Value> = visible.map(entry).collect();
-        Ok(Passed::json(StatusCode::OK, &json!({ "events": events, "next_cursor": next })))
+        let filter = query.entries.clone().unwrap_or_default();
+        rows.retain(|row| {
+            is_shown(&scope.shown, row.machine_id.into(), row.report.as_deref())
+                && filter.event_type.as_ref().is_none_or(|event_type| row.event_type == *event_type)
+        });
+        let (events, unread) = self.summarised(rows, filter.text.as_ref()).await?;
+        let mut page = json!({ "events": events, "next_cursor": next });
+        if query.entries.is_some() {
+            page["searched"] = json!(searched);
+            page["oldest_ms"] = json!(oldest_ms);
+            page["unread"] = json!(unread);
+        }
+        Ok(Passed::json(StatusCode::OK, &page))
     }
 
     /// At most `rows_max` events of `sources` that were received since `since` and are before `before`, newest first.
@@ -324,7 +335,8 @@ fn read_prev(canonical: &[u8]) -> Result<Prev, LogError> {
     Ok(linked.hash_chain.prev)
 }
 
-fn entry(row: &sql::ActivityRow) -> Value {
+/// An event as a page of activity lists it, without its sentence.
+pub(super) fn entry(row: &sql::ActivityRow) -> Value {
     json!({
         "event_id": row.event_id,
         "event_type": row.event_type,
@@ -338,6 +350,7 @@ fn entry(row: &sql::ActivityRow) -> Value {
         "chain_epoch": row.chain_epoch,
         "seq": row.seq,
         "receipt_id": row.receipt_id,
+        "proof_status": if row.placed == 0 { ProofStatus::Pending } else { ProofStatus::Included },
     })
 }
 

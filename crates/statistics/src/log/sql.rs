@@ -177,6 +177,10 @@ store::row! {
         pub receipt_id: Uuid,
         /// Canonical bytes of an event of the service's own agent, which may report on a computer.
         pub report: Option<Vec<u8>>,
+        /// Number of canonical bytes.
+        pub bytes: i64,
+        /// 1 if a signed checkpoint covers the event.
+        pub placed: i64,
     }
 }
 
@@ -242,6 +246,8 @@ pub struct Dialect {
     /// A page of activity. Parameters: sources (JSON array of numbers), since, before (`$3, $4`), limit; on SQLite also the unindexed
     /// events, and the number after which further unindexed events are read.
     pub activity: &'static str,
+    /// `(id, canonical)` of events. Parameter: numbers (JSON array).
+    pub canonical: &'static str,
     /// `(machine_id, user_cuid, day, memory, retrospectives)` of leaves: the lane and the event type that count; first leaf, end;
     /// milliseconds of a day.
     pub usage: &'static str,
@@ -263,11 +269,14 @@ impl Dialect {
     }
 }
 
-/// The columns of [`ActivityRow`].
+/// The columns of [`ActivityRow`], up to the condition of `placed`, which [`PLACED`] ends. The length of a value is read without the value.
 const ACTIVITY_COLUMNS: &str =
     "e.id, e.event_id, e.event_type, s.lane, s.agent_id, s.machine_id, e.ts_edge_ms, e.received_at_ms, e.consent_level,
     e.redacted, e.chain_epoch, e.seq, e.receipt_id,
-    CASE WHEN s.agent_id = 'svc-control-plane' THEN e.canonical END AS report";
+    CASE WHEN s.agent_id = 'svc-control-plane' THEN e.canonical END AS report, CAST(length(e.canonical) AS BIGINT) AS bytes,
+    CAST(CASE WHEN ";
+
+const PLACED: &str = " THEN 1 ELSE 0 END AS BIGINT) AS placed";
 
 /// The columns of [`ProofRow`], up to the expression of its leaf index.
 const PROOF_COLUMNS: &str =
@@ -312,6 +321,7 @@ static SQLITE: Dialect = Dialect {
         CROSS JOIN sources s ON s.machine_id = unhex(r.value ->> 'machine', '-') AND +s.user_cuid = r.value ->> 'identity'
         WHERE ($2 IS NULL OR s.lane = $2) AND ($3 IS NULL OR s.agent_id = $3)",
     activity: SQLITE_ACTIVITY,
+    canonical: "SELECT e.id, e.canonical FROM json_each($1) r CROSS JOIN events e ON e.id = r.value",
     usage: joined!(USAGE[0], "(SELECT * FROM events WHERE id > $3 AND id <= $4) e", USAGE[1]),
     usage_beyond: joined!(
         USAGE_BEYOND[0],
@@ -341,6 +351,8 @@ static POSTGRES: Dialect = Dialect {
             WHERE machine_id = r.machine AND user_cuid = r.identity OFFSET 0) s
         WHERE (CAST($2 AS TEXT) IS NULL OR s.lane = $2) AND (CAST($3 AS TEXT) IS NULL OR s.agent_id = $3)",
     activity: POSTGRES_ACTIVITY,
+    canonical: "SELECT e.id, e.canonical FROM jsonb_array_elements_text($1::JSONB) AS r (id)
+        CROSS JOIN LATERAL (SELECT id, canonical FROM events WHERE id = r.id::BIGINT OFFSET 0) e",
     usage: joined!(
         USAGE[0],
         "(SELECT * FROM leaves WHERE leaf_index >= $3 AND leaf_index < $4) l JOIN events e ON e.id = l.event",
@@ -385,6 +397,8 @@ const SQLITE_ACTIVITY: &str = joined!(
             AND (n.received_at_ms, n.id) < ($3, $4))
     SELECT ",
     ACTIVITY_COLUMNS,
+    "e.id <= (SELECT size FROM tree WHERE id = 1)",
+    PLACED,
     " FROM page p CROSS JOIN events e ON e.id = p.id CROSS JOIN sources s ON s.id = e.source_id
     ORDER BY e.received_at_ms DESC, e.id DESC LIMIT $5"
 );
@@ -400,6 +414,8 @@ const POSTGRES_ACTIVITY: &str = joined!(
         ORDER BY f.received_at_ms DESC, f.id DESC LIMIT $5)
     SELECT ",
     ACTIVITY_COLUMNS,
+    "EXISTS (SELECT 1 FROM leaves l WHERE l.event = e.id)",
+    PLACED,
     " FROM newest s CROSS JOIN LATERAL (SELECT n.* FROM events n WHERE n.source_id = s.id
         AND n.received_at_ms >= $2 AND (n.received_at_ms, n.id) < ($3, $4)
         ORDER BY n.received_at_ms DESC, n.id DESC LIMIT $5) e

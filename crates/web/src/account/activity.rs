@@ -6,6 +6,7 @@
 //! | [`export`](mod@export) | the filtered events as a file |
 //! | [`news`] | the number of events that arrived since a page was shown |
 
+mod change;
 mod computers;
 pub mod event;
 pub mod export;
@@ -23,7 +24,7 @@ use domain::usage::Day;
 
 use self::computers::{ComputerChoice, Computers};
 use self::filter::{Chip, FilterQuery, LaneChip};
-use self::held::HeldRow;
+use self::held::HeldGroup;
 use self::rows::{DayGroup, ProofState};
 use self::strip::Strip;
 use super::AccountOwner;
@@ -55,10 +56,13 @@ struct ActivityPage {
     /// Id of the newest event of the page, for the request for newer ones.
     newest: String,
     next: Option<String>,
+    /// Number of events with a payload that was too long to search.
+    unread: u32,
     /// The event at which the search for a filter without an index stopped.
     stopped: Option<Stopped>,
     export_max: u32,
-    held: Vec<HeldRow>,
+    held: Vec<HeldGroup>,
+    held_count: usize,
     more_held: bool,
     keys: Vec<String>,
 }
@@ -83,12 +87,13 @@ pub async fn show(
     let page_events = activity.settings().page_events;
     let (found, counts, held, keys) = tokio::join!(
         activity.search(&scope, &filter, &computers, query.cursor(), page_events),
-        activity.days(&scope, &filter),
+        activity.days(&scope, &filter, &computers),
         activity.held(&owner.account, HELD_MAX),
         activity.keys(),
     );
     let (held, more_held) = held.map_err(&page_error)?;
-    let held = held::rows(&activity, &scope, held, &computers, now).await.map_err(PageError::of(&site))?;
+    let held_count = held.len();
+    let held = held::groups(&activity, &scope, held, &computers, now).await.map_err(PageError::of(&site))?;
     let frame = PageLayout::new(&site, Some(&owner.visitor));
     let path = format!("{}{PATH}", frame.root);
     let counts = counts.unwrap_or_else(|error| {
@@ -98,8 +103,9 @@ pub async fn show(
     let found = found
         .inspect_err(|error| tracing::warn!(error = domain::reasons(error), "recorded events could not be read"))
         .ok();
-    let (mut newest, mut next, mut stopped, mut days) = (String::new(), None, None, None);
+    let (mut newest, mut next, mut stopped, mut days, mut unread) = (String::new(), None, None, None, 0);
     if let Some(found) = found {
+        unread = found.unread;
         next = found.next.map(|cursor| format!("{path}{}", query.at(&cursor)));
         stopped = found.stopped_at.map(|at| Stopped { events: found.searched, at: Moment::new(at, now) });
         let entries: Vec<_> = found.entries.into_iter().map(|(entry, _)| entry).collect();
@@ -125,8 +131,10 @@ pub async fn show(
             newest,
             next,
             stopped,
+            unread,
             export_max: activity.settings().export_events_max,
             held,
+            held_count,
             more_held,
             keys,
             query,

@@ -208,7 +208,7 @@ fn back(site: &Site, computer: Option<&String>) -> Response {
 /// A conflicting change in words.
 fn conflict(matrix: &ConsentMatrix, change: &CellChange) -> String {
     let name = matrix.name_of(&change.scope);
-    let lane = change.lane.map_or("all lanes", Lane::as_str);
+    let lane = change.lane.map_or("all lanes", Lane::title);
     format!("{name}, {lane}: now “{}”, you chose “{}”", state_words(change.now), state_words(change.to))
 }
 
@@ -285,7 +285,7 @@ impl View<'_> {
             open: self.only.is_some() || is_changed || !exceptions.is_empty(),
             exceptions: exceptions
                 .into_iter()
-                .map(|(lane, level)| format!("{}: {}", lane.map_or("all lanes", Lane::as_str), words(level)))
+                .map(|(lane, level)| format!("{}: {}", lane.map_or("all lanes", Lane::title), words(level)))
                 .collect(),
             is_chosen: matrix.is_chosen(scope),
             scope: scope.to_string(),
@@ -319,8 +319,8 @@ fn field(matrix: &ConsentMatrix, name: &str, cell: &Cell, submitted: &Submitted)
         choices.push(Choice { value: level.as_str(), words: words(level).to_owned(), chosen });
     }
     Field {
-        lane: cell.lane.map_or("All lanes", Lane::as_str),
-        label: format!("{name}, {}", cell.lane.map_or("all lanes", Lane::as_str)),
+        lane: cell.lane.map_or("All lanes", Lane::title),
+        label: format!("{name}, {}", cell.lane.map_or("all lanes", Lane::title)),
         choices,
         was: was.as_str(),
         is_own: was != CellState::Follows,

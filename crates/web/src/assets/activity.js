@@ -36,16 +36,73 @@ if (news) {
   plan();
 }
 
-// j and k go from event to event; Enter opens the one with the focus.
-const rows = () => [...document.querySelectorAll("#events .fold > summary, #events [data-row]")].filter((row) => row.checkVisibility());
+// j and k go from event to event; Enter or a click opens one next to the list, Escape closes it. Without this, a click opens its page.
+const drawer = document.querySelector("#drawer");
+const rows = () => [...document.querySelectorAll("#events [data-row]")];
+const part = (name) => drawer.querySelector(`#drawer-${name}`);
+let current;
+
+const select = (row) => {
+  current?.closest("li").removeAttribute("aria-current");
+  current = row;
+  row.closest("li").setAttribute("aria-current", "true");
+  row.scrollIntoView({ block: "nearest" });
+};
+
+const open = async (row) => {
+  select(row);
+  const line = row.closest("li");
+  const words = (selector) => line.querySelector(selector)?.textContent ?? "";
+  const badge = line.querySelector(".badge[class*=tone-]");
+  part("title").replaceChildren(row.textContent, ...(badge ? [" ", badge.cloneNode(true)] : []));
+  part("facts").replaceChildren(`${words(".lane")} · ${words(".source")} · `, ...[line.querySelector("time")?.cloneNode(true) ?? ""]);
+  part("open").href = row.href;
+  part("content").replaceChildren("Loading …");
+  if (!drawer.open) drawer.showModal();
+  try {
+    const answer = await fetch(row.href, { redirect: "error" });
+    if (!answer.ok) throw new Error(`${answer.status}`);
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const content = page.querySelector("[data-drawer]");
+    if (current === row && content) part("content").replaceChildren(...content.children);
+    else if (current === row) location.assign(row.href);
+  } catch {
+    if (current === row) part("content").replaceChildren("The event cannot be shown here at the moment.");
+  }
+};
+
+if (drawer) {
+  document.querySelector("#events").addEventListener("click", (event) => {
+    const row = event.target.closest("[data-row]");
+    if (!row || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    open(row);
+  });
+  part("close").addEventListener("click", () => drawer.close());
+  drawer.addEventListener("close", () => current?.focus());
+  // A click next to the drawer closes it, or opens the event below.
+  drawer.addEventListener("click", (event) => {
+    if (event.target !== drawer) return;
+    const box = drawer.getBoundingClientRect();
+    if (event.clientX >= box.left && event.clientX <= box.right && event.clientY >= box.top && event.clientY <= box.bottom) return;
+    drawer.close();
+    const row = document.elementFromPoint(event.clientX, event.clientY)?.closest("#events .event")?.querySelector("[data-row]");
+    if (row) open(row);
+  });
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
   if (event.key !== "j" && event.key !== "k") return;
   const all = rows();
-  const here = all.indexOf(document.activeElement);
+  const here = all.indexOf(drawer?.open || !all.includes(document.activeElement) ? current : document.activeElement);
   const next = event.key === "j" ? all[here + 1] : all[here < 0 ? all.length - 1 : Math.max(here - 1, 0)];
   if (!next) return;
-  next.focus();
-  next.scrollIntoView({ block: "nearest" });
   event.preventDefault();
+  if (drawer?.open) {
+    open(next);
+  } else {
+    select(next);
+    next.focus();
+  }
 });

@@ -2,20 +2,24 @@
 //!
 //! The embedded log filters by lane, computer, agent kind and time in its indexes. Type and text have no index, and an external service
 //! filters only by lane and start; the rest of the filter is compared with a limited number of read entries
-//! (`docs/decisions/0016-account-reads.md`).
+//! (`docs/decisions/0016-account-reads.md`). The text is also found in the sentences and payloads of the embedded log.
 
 pub use store::held::Unclassified;
 
 use std::sync::Arc;
 
 use actors::upstream::Upstream;
+use chrono::DateTime;
 use domain::Timestamp;
+use domain::consent::ConsentLevel;
 use domain::envelope::Lane;
 use domain::ids::{EventId, HeldId, MachineUuid, UserAccountId};
+use domain::registry::{Registry, Summary, SummaryNames, Tone};
 use domain::usage::Day;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use statistics::contract::{ActivityQuery, Passed, RecordScope, Unavailable};
+use serde_json::{Map, Value};
+use statistics::contract::{ActivityQuery, EntryFilter, Passed, RecordScope, TextFilter, Unavailable};
 use statistics::log::{DayCounts, DayQuery, Log, LogError};
 use statistics::proof::AuditProof;
 use store::StoreError;
@@ -82,7 +86,8 @@ pub struct ActivityFilter {
     pub first: Option<Day>,
     /// The last day.
     pub last: Option<Day>,
-    /// Text in the type, the lane, the agent kind, the id or the name of the computer; compared without case.
+    /// Text in the type, the lane, the agent kind, the id, the level or the name of the computer, and in the embedded log also in the sentence
+    /// and the payload; compared without case.
     pub text: Option<String>,
 }
 
@@ -110,6 +115,12 @@ pub struct ActivityEntry {
     pub seq: Option<u64>,
     /// Id of the receipt.
     pub receipt_id: String,
+    /// The event in a sentence; the embedded log only.
+    pub summary: Option<String>,
+    /// How the work went; the embedded log only.
+    pub tone: Option<Tone>,
+    /// `included` or `pending`; the embedded log only.
+    pub proof_status: Option<String>,
 }
 
 impl ActivityEntry {
@@ -130,6 +141,18 @@ pub struct ActivityFound {
     pub searched: u32,
     /// The oldest entry that was read, if the search stopped at its limit before the page was full.
     pub stopped_at: Option<Timestamp>,
+    /// Number of events with a payload that was too long to compare with the text.
+    pub unread: u32,
+}
+
+/// A page of the statistics service.
+struct UpstreamPage {
+    entries: Vec<(ActivityEntry, Box<RawValue>)>,
+    next: Option<String>,
+    /// Number of events that were read, and the time of the last one.
+    searched: u32,
+    oldest: Option<Timestamp>,
+    unread: u32,
 }
 
 /// Why events could not be read.
@@ -150,6 +173,9 @@ pub enum ActivityError {
 pub trait ComputerNames {
     /// Its name, as the page shows it.
     fn name_of(&self, machine: MachineUuid) -> &str;
+
+    /// The computers with a name that contains a text in lower case.
+    fn named_like(&self, text: &str) -> Vec<MachineUuid>;
 }
 
 /// Reads recorded events. Clones share everything.
@@ -159,6 +185,7 @@ pub struct Activity {
     upstream: Upstream,
     settings: ActivitySettings,
     choices: Arc<ActivityChoices>,
+    registry: Arc<Registry>,
 }
 
 /// The values that a person chooses from.
@@ -171,9 +198,33 @@ pub struct ActivityChoices {
 }
 
 impl Activity {
-    /// `settings` is the section `[activity]`.
-    pub fn new(ports: Ports, upstream: Upstream, settings: ActivitySettings, choices: ActivityChoices) -> Self {
-        Self { ports, upstream, settings, choices: Arc::new(choices) }
+    /// `settings` is the section `[activity]`; `agents` are the agent kinds.
+    pub fn new(
+        ports: Ports,
+        upstream: Upstream,
+        settings: ActivitySettings,
+        agents: Vec<String>,
+        registry: Arc<Registry>,
+    ) -> Self {
+        let choices = ActivityChoices { agents, types: registry.names().map(str::to_owned).collect() };
+        Self { ports, upstream, settings, choices: Arc::new(choices), registry }
+    }
+
+    /// The sentence of an event in canonical bytes, with a reader's names; `None` if the bytes are not an event.
+    pub fn summary(&self, canonical: &[u8], names: &impl SummaryNames) -> Option<Summary> {
+        #[derive(Deserialize)]
+        struct Recorded {
+            event_type: String,
+            consent_level: ConsentLevel,
+            payload: Map<String, Value>,
+        }
+        let event: Recorded = serde_json::from_slice(canonical).ok()?;
+        Some(self.registry.summary(&event.event_type, event.consent_level, &event.payload, names))
+    }
+
+    /// The sentence for an event of a type with a payload that is not known.
+    pub fn title(&self, event_type: &str) -> Summary {
+        self.registry.title(event_type)
     }
 
     /// The values that a person chooses from.
@@ -240,7 +291,10 @@ impl Activity {
         };
         let mut result = ActivityFound::default();
         loop {
-            let (entries, next) = self.page(scope, filter, upstream.clone(), limit).await?;
+            let UpstreamPage { entries, next, searched, oldest, unread } =
+                self.page(scope, filter, names, upstream.clone(), limit).await?;
+            result.searched = result.searched.saturating_add(searched);
+            result.unread = result.unread.saturating_add(unread);
             let count = entries.len();
             // New events shift the first page, so the last returned entry may be on a later one.
             let position = within.as_ref().map(|last| entries.iter().position(|(entry, _)| entry.event_id == *last));
@@ -249,21 +303,18 @@ impl Activity {
                 within = None;
             }
             for (place, (entry, raw)) in entries.into_iter().enumerate() {
-                result.searched = result.searched.saturating_add(1);
                 if place < skip {
                     continue;
                 }
-                let (id, received) = (entry.event_id.clone(), entry.received());
-                if filter.fits(&entry, names) {
-                    result.entries.push((entry, raw));
-                }
-                result.stopped_at = received.or(result.stopped_at);
+                let id = entry.event_id.clone();
+                result.entries.push((entry, raw));
                 if result.entries.len() >= usize::from(events_max) && place + 1 < count {
                     result.stopped_at = None;
                     result.next = Some(format!("{}{WITHIN}{id}", upstream.unwrap_or_default()));
                     return Ok(result);
                 }
             }
+            result.stopped_at = oldest.or(result.stopped_at);
             let is_full = result.entries.len() >= usize::from(events_max);
             if is_full || next.is_none() {
                 result.stopped_at = None;
@@ -280,33 +331,81 @@ impl Activity {
         &self,
         scope: &RecordScope,
         filter: &ActivityFilter,
+        names: &(impl ComputerNames + Sync),
         cursor: Option<String>,
         limit: u16,
-    ) -> Result<(Vec<(ActivityEntry, Box<RawValue>)>, Option<String>), ActivityError> {
+    ) -> Result<UpstreamPage, ActivityError> {
         #[derive(Deserialize)]
         struct Page {
             events: Vec<Box<RawValue>>,
             next_cursor: Option<String>,
+            searched: Option<u32>,
+            oldest_ms: Option<i64>,
+            unread: Option<u32>,
         }
-        let query = filter.query(cursor, limit);
+        let mut query = filter.query(cursor, limit);
+        if self.is_embedded() {
+            query.entries = filter.entries(names);
+        }
         let answer = self.upstream.activity(scope, &query).await?;
         let page = serde_json::from_slice::<Page>(&answer.body).ok().filter(|_| answer.status.is_success());
         let page = page.ok_or(ActivityError::Unreadable)?;
         let read = |raw: Box<RawValue>| serde_json::from_str(raw.get()).map(|entry| (entry, raw));
-        let entries =
+        let mut entries: Vec<(ActivityEntry, Box<RawValue>)> =
             page.events.into_iter().map(read).collect::<Result<_, _>>().map_err(|_| ActivityError::Unreadable)?;
-        Ok((entries, page.next_cursor))
+        let last = || entries.last().and_then(|(entry, _)| entry.received());
+        let oldest = page.oldest_ms.and_then(DateTime::from_timestamp_millis).or_else(last);
+        let searched = page.searched.unwrap_or_else(|| u32::try_from(entries.len()).unwrap_or(u32::MAX));
+        if !self.is_embedded() {
+            entries.retain(|(entry, _)| filter.fits(entry, names));
+        }
+        Ok(UpstreamPage { entries, next: page.next_cursor, searched, oldest, unread: page.unread.unwrap_or_default() })
     }
 
-    /// Numbers of events of the last [`DAYS`] days, by lane; `None` if the statistics service is external. Type, text and days of the
-    /// filter do not count.
-    #[boxed]
-    pub async fn days(&self, scope: &RecordScope, filter: &ActivityFilter) -> Result<Option<DayCounts>, ActivityError> {
+    /// Numbers of events of the last [`DAYS`] days, by lane; `None` if the statistics service is external. The days of the filter do not
+    /// count. A filter by type or text counts among the newest `activity.search_events_max` events.
+    pub async fn days(
+        &self,
+        scope: &RecordScope,
+        filter: &ActivityFilter,
+        names: &(impl ComputerNames + Sync),
+    ) -> Result<Option<DayCounts>, ActivityError> {
         let Some(log) = self.log() else { return Ok(None) };
         let end = Day::from(Day::of(self.ports.clock.now()).number() + 1);
         let first = Day::from(end.number() - DAYS);
+        if !filter.has_index() {
+            let filter = ActivityFilter { first: Some(first), last: None, ..filter.clone() };
+            return Ok(Some(self.counted(scope, &filter, names).await?));
+        }
         let wanted = DayQuery { first, end, machine: filter.machine, agent: filter.agent.clone(), lane: filter.lane };
         Ok(Some(log.days(scope, &wanted).await?))
+    }
+
+    /// Counts the events that fit a filter without an index, by reading entries.
+    async fn counted(
+        &self,
+        scope: &RecordScope,
+        filter: &ActivityFilter,
+        names: &(impl ComputerNames + Sync),
+    ) -> Result<DayCounts, ActivityError> {
+        let (mut counts, mut cursor, mut searched) = (DayCounts::default(), None, 0_u32);
+        loop {
+            let page = self.page(scope, filter, names, cursor, READ).await?;
+            for (entry, _) in &page.entries {
+                if let (Some(at), Ok(lane)) = (entry.received(), entry.lane.parse::<Lane>()) {
+                    *counts.events.entry((Day::of(at), lane)).or_default() += 1;
+                }
+            }
+            searched = searched.saturating_add(page.searched);
+            if page.next.is_none() {
+                return Ok(counts);
+            }
+            if searched >= self.settings.search_events_max {
+                counts.since = page.oldest.map(Day::of);
+                return Ok(counts);
+            }
+            cursor = page.next;
+        }
     }
 
     /// The audit proof of an event, as the statistics service answers.
@@ -363,7 +462,17 @@ impl ActivityFilter {
             machine: self.machine,
             agent: self.agent.clone(),
             until: self.last.map(|day| millis(Day::from(day.number().saturating_add(1)))),
+            entries: None,
         }
+    }
+
+    /// The part of the filter that has no index in the embedded log.
+    fn entries(&self, names: &impl ComputerNames) -> Option<EntryFilter> {
+        let text = self.text.as_ref().map(|text| {
+            let text = text.to_lowercase();
+            TextFilter { machines: names.named_like(&text), text }
+        });
+        (!self.has_index()).then(|| EntryFilter { event_type: self.event_type.clone(), text })
     }
 
     /// An entry without a member that the filter names does not fit.

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use api::account::COMPUTERS_MAX;
 use app::services::activity::browse::ComputerNames;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId};
+use domain::registry::SummaryNames;
 use statistics::contract::RecordScope;
 
 use crate::account::agent::agent_name;
 use crate::account::computer::computer_name;
+use crate::account::consent::words as level_words;
 use crate::{PageError, Site};
 
 /// The name of the service among the computers.
@@ -84,6 +86,23 @@ impl Computers {
 impl ComputerNames for Computers {
     fn name_of(&self, machine: MachineUuid) -> &str {
         self.name(machine)
+    }
+
+    fn named_like(&self, text: &str) -> Vec<MachineUuid> {
+        let is_like = |name: &String| name.to_lowercase().contains(text);
+        self.names.iter().filter(|(_, name)| is_like(name)).map(|(machine, _)| *machine).collect()
+    }
+}
+
+impl SummaryNames for Computers {
+    fn name_of(&self, member: &str, value: &str) -> Option<String> {
+        match member {
+            "machine_uuid" => value.parse().ok().map(|machine| self.name(machine).to_owned()),
+            "agent_id" => value.parse().ok().map(|agent| self.agent(agent)),
+            "set_by" => (value == "person").then(|| "you".to_owned()),
+            "level" | "previous_level" => value.parse().ok().map(|level| level_words(level).to_owned()),
+            _ => None,
+        }
     }
 }
 

@@ -10,14 +10,16 @@ use base64::prelude::BASE64_STANDARD;
 use chrono::DateTime;
 use domain::consent::change::ConsentChange;
 use domain::ids::EventId;
+use domain::registry::Summary;
 use serde_json::Value;
 use statistics::contract::RecordScope;
 use statistics::leaf::Leaf;
 use statistics::proof::AuditProof;
 
 use super::PATH;
+use super::change::ReportedChange;
 use super::computers::Computers;
-use super::rows::ReportedChange;
+use super::rows::{lane_title, source};
 use crate::account::AccountOwner;
 use crate::proof::{ProofValues, ProofView, command};
 use crate::{Moment, PageError, PageErrorTexts, PageLayout, PageResult, Site, page};
@@ -35,10 +37,12 @@ struct EventPage {
     frame: PageLayout,
     tab: &'static str,
     id: String,
+    summary: Summary,
     kind: String,
     lane: String,
-    agent: String,
-    computer: String,
+    lane_title: String,
+    /// The agent and the computer.
+    source: String,
     received: Option<Moment>,
     change: Option<ChangeView>,
     payload: Vec<Member>,
@@ -75,7 +79,7 @@ struct Member {
 /// An event next to this one in its chain.
 struct Neighbour {
     id: String,
-    kind: String,
+    summary: String,
     received: Option<Moment>,
 }
 
@@ -121,13 +125,13 @@ pub async fn show(
     let computers = Computers::of(&site, &owner.account, &scope).await?;
     let received_at_ms = received_at_ms(&proof);
     let (previous, next, keys) = tokio::join!(
-        neighbour(&activity, &scope, proof.chain.prev_event_id, now),
+        neighbour(&activity, &scope, &computers, proof.chain.prev_event_id, now),
         async {
             let next = activity.follower(&scope, &proof, received_at_ms).await.unwrap_or_else(|error| {
                 tracing::warn!(error = domain::reasons(&error), "the next event of a chain could not be read");
                 None
             });
-            neighbour(&activity, &scope, next, now).await
+            neighbour(&activity, &scope, &computers, next, now).await
         },
         activity.keys(),
     );
@@ -142,17 +146,18 @@ pub async fn show(
     payload.truncate(MEMBERS_MAX);
     let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
     let kind = text("event_type");
-    let change = event_bytes(&proof)
-        .filter(|_| kind == ConsentChange::EVENT_TYPE)
-        .and_then(|bytes| ReportedChange::read(&bytes));
+    let bytes = event_bytes(&proof);
+    let summary = bytes.as_ref().and_then(|bytes| activity.summary(bytes, &computers));
+    let change = bytes.filter(|_| kind == ConsentChange::EVENT_TYPE).and_then(|bytes| ReportedChange::read(&bytes));
     let file = format!("{id}.json");
     Ok(page(
         StatusCode::OK,
         &EventPage {
             tab: "activity",
+            summary: summary.unwrap_or_else(|| activity.title(&kind)),
+            lane_title: lane_title(&text("lane")),
             lane: text("lane"),
-            agent: proof.chain.agent_id.clone(),
-            computer: computers.name(proof.chain.machine_id).to_owned(),
+            source: source(&proof.chain.agent_id, proof.chain.machine_id, &computers),
             received: DateTime::from_timestamp_millis(received_at_ms).map(|at| Moment::new(at, now)),
             change: change.map(|change| ChangeView::of(&change, &computers)),
             left_out: all - payload.len() - envelope.len(),
@@ -213,15 +218,15 @@ fn received_at_ms(proof: &AuditProof) -> i64 {
 async fn neighbour(
     activity: &Activity,
     scope: &RecordScope,
+    computers: &Computers,
     id: Option<EventId>,
     now: domain::Timestamp,
 ) -> Option<Neighbour> {
     let answer = activity.proof(scope, id?).await.ok().filter(|answer| answer.status.is_success())?;
     let proof = AuditProof::parse(&answer.body).ok()?;
-    let event = event_in(&proof)?;
     Some(Neighbour {
         id: proof.event_id.to_string(),
-        kind: event["event_type"].as_str().unwrap_or_default().to_owned(),
+        summary: activity.summary(&event_bytes(&proof)?, computers)?.text,
         received: DateTime::from_timestamp_millis(received_at_ms(&proof)).map(|at| Moment::new(at, now)),
     })
 }

@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::IntoResponse;
 use bytes::Bytes;
+use domain::registry::Tone;
 use domain::usage::Day;
 use futures_util::stream;
 use serde::Deserialize;
@@ -26,8 +27,7 @@ use crate::{PageError, PageQuery, PageResult, Site};
 const PIECE: u16 = 500;
 
 /// The columns of a CSV file.
-const COLUMNS: &str =
-    "received_at,event_type,lane,computer,machine_uuid,agent_id,consent_level,chain_epoch,seq,event_id,receipt_id\r\n";
+const COLUMNS: &str = "received_at,event_type,lane,computer,machine_uuid,agent_id,consent_level,chain_epoch,seq,event_id,receipt_id,summary,tone\r\n";
 
 /// `?format=csv`, or NDJSON.
 #[derive(Debug, Deserialize)]
@@ -179,6 +179,8 @@ impl Export {
             &number(entry.seq),
             &entry.event_id,
             &entry.receipt_id,
+            entry.summary.as_deref().unwrap_or_default(),
+            entry.tone.map(Tone::as_str).unwrap_or_default(),
         ];
         text.push_str(&cells.map(cell).join(","));
         text.push_str("\r\n");

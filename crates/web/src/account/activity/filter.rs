@@ -38,6 +38,8 @@ pub struct Chip {
 /// A lane, with the URL of the page of only this lane.
 pub struct LaneChip {
     pub name: &'static str,
+    pub title: &'static str,
+    pub meaning: &'static str,
     pub is_on: bool,
     pub address: String,
 }
@@ -154,6 +156,8 @@ impl FilterQuery {
             let name = lane.as_str();
             LaneChip {
                 name,
+                title: lane.title(),
+                meaning: lane.meaning(),
                 is_on,
                 address: format!("{path}{}", self.with(&[("lane", if is_on { "" } else { name })])),
             }

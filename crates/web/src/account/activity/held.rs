@@ -1,4 +1,4 @@
-//! Held events in words: fault, position, next step.
+//! Held events in groups by reason: meaning and next step of the reason, fault and position of each event.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,7 @@ use serde::Deserialize;
 use statistics::contract::RecordScope;
 
 use super::computers::Computers;
+use super::rows::agent_on;
 use crate::Moment;
 
 /// Maximum number of entries with a position in their chain.
@@ -19,54 +20,78 @@ const PLACES_MAX: usize = 20;
 /// Maximum size of a body that is read for the position.
 const BODY_BYTES_MAX: u32 = 64 * 1024;
 
+/// The held events of one reason.
+pub struct HeldGroup {
+    reason: HoldReason,
+    pub title: &'static str,
+    pub meaning: &'static str,
+    pub next: &'static str,
+    /// Path and name of the page for the next step.
+    pub link: Option<(&'static str, &'static str)>,
+    pub rows: Vec<HeldRow>,
+}
+
 /// A held event.
 pub struct HeldRow {
-    pub kind: String,
-    pub agent: Option<String>,
-    pub computer: Option<String>,
+    /// The sentence of its type. The payload is not shown, because it can exceed the consent.
+    pub title: String,
+    /// The agent and the computer, as far as they could be read.
+    pub source: String,
     pub id: Option<String>,
-    pub reason: &'static str,
-    pub meaning: &'static str,
     /// The finding of the check.
     pub found: String,
     /// Its number in its chain, and the expected number.
     pub place: Option<String>,
-    pub next: &'static str,
-    /// Path and name of the page for the next step.
-    pub link: Option<(&'static str, &'static str)>,
     pub received: Moment,
+}
+
+impl HeldGroup {
+    fn new(reason: HoldReason) -> Self {
+        let (next, link) = next_step(reason);
+        Self { reason, title: in_brief(reason), meaning: meaning(reason), next, link, rows: Vec::new() }
+    }
 }
 
 impl HeldRow {
     /// The row of an entry.
-    fn of(held: Unclassified, place: Option<String>, computers: &Computers, now: Timestamp) -> Self {
-        let (next, link) = next_step(held.reason);
+    fn of(
+        activity: &Activity,
+        held: Unclassified,
+        place: Option<String>,
+        computers: &Computers,
+        now: Timestamp,
+    ) -> Self {
+        let computer = held.machine_uuid.map(|machine| computers.name(machine));
+        let title = match &held.event_type {
+            Some(event_type) if activity.choices().types.contains(event_type) => activity.title(event_type).text,
+            Some(event_type) => domain::foreign::visible(event_type),
+            None => "Event without a readable type".to_owned(),
+        };
         Self {
-            kind: held.event_type.unwrap_or_else(|| "Event without a readable type".into()),
-            agent: held.agent_id,
-            computer: held.machine_uuid.map(|machine| computers.name(machine).to_owned()),
+            title,
+            source: match (held.agent_id, computer) {
+                (Some(agent), Some(computer)) => agent_on(&agent, computer),
+                (None, Some(computer)) => agent_on("Unknown agent", computer),
+                (agent, None) => domain::foreign::visible(agent.as_deref().unwrap_or("Unknown agent")),
+            },
             id: held.event_id.map(|id| id.to_string()),
-            reason: in_brief(held.reason),
-            meaning: meaning(held.reason),
-            found: held.detail,
+            found: domain::foreign::visible(&held.detail),
             place,
-            next,
-            link,
             received: Moment::new(held.received_at, now),
         }
     }
 }
 
-/// The rows of entries; the first `PLACES_MAX` have positions in their chains.
-pub async fn rows(
+/// The entries by reason, in the order of the newest entry of each. The first `PLACES_MAX` entries have positions in their chains.
+pub async fn groups(
     activity: &Activity,
     scope: &RecordScope,
     held: Vec<Unclassified>,
     computers: &Computers,
     now: Timestamp,
-) -> Result<Vec<HeldRow>, InfraError> {
+) -> Result<Vec<HeldGroup>, InfraError> {
     let mut heads: BTreeMap<(MachineUuid, String), Option<Head>> = BTreeMap::new();
-    let mut rows = Vec::with_capacity(held.len());
+    let mut groups: Vec<HeldGroup> = Vec::new();
     for (number, held) in held.into_iter().enumerate() {
         let body = if number < PLACES_MAX { activity.held_body(held.id, BODY_BYTES_MAX).await? } else { None };
         let event = body.and_then(|body| serde_json::from_slice::<Place>(&body).ok());
@@ -81,9 +106,14 @@ pub async fn rows(
             }
             None => None,
         };
-        rows.push(HeldRow::of(held, place, computers, now));
+        let reason = held.reason;
+        let row = HeldRow::of(activity, held, place, computers, now);
+        match groups.iter_mut().find(|group| group.reason == reason) {
+            Some(group) => group.rows.push(row),
+            None => groups.push(HeldGroup { rows: vec![row], ..HeldGroup::new(reason) }),
+        }
     }
-    Ok(rows)
+    Ok(groups)
 }
 
 /// The position of an event in its chain, according to its body.

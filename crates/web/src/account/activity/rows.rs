@@ -1,4 +1,4 @@
-//! Rows of recorded events: grouped by day, with similar consecutive rows folded into one.
+//! Rows of recorded events, grouped by day. Each event is one row: rows that look alike can have different contents.
 
 use std::time::Duration;
 
@@ -6,51 +6,39 @@ use app::services::activity::browse::{Activity, ActivityEntry};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use domain::Timestamp;
-use domain::consent::ConsentLevel;
 use domain::consent::change::ConsentChange;
-use domain::ids::{EventId, MachineUuid, RegistrationId};
+use domain::ids::MachineUuid;
+use domain::lane::Lane;
+use domain::registry::{Summary, Tone};
+use domain::tool::Tool;
 use domain::usage::Day;
-use futures_util::future::join_all;
+use futures_util::future::{OptionFuture, join_all};
 use serde::Deserialize;
 use statistics::contract::RecordScope;
 
-use super::computers::Computers;
+use super::computers::{Computers, SERVICE};
 use crate::Moment;
-use crate::account::consent::words as level_words;
 
 /// Maximum time for reading the proofs of a page; later proofs are shown as unknown.
 const PROOFS_DEADLINE: Duration = Duration::from_secs(2);
-/// Minimum number of similar consecutive rows that are folded.
-const FOLD_MIN: usize = 3;
-/// Consent changes by the service within this number of seconds are one save.
-const SAVE_SECONDS: i64 = 2;
 
 /// The events of one UTC day.
 pub struct DayGroup {
     pub title: String,
-    pub folds: Vec<Fold>,
-}
-
-/// Similar consecutive rows, newest first; usually one.
-pub struct Fold {
     pub rows: Vec<ActivityLine>,
-    /// Words for several rows.
-    pub summary: String,
 }
 
-/// A single event, not folded.
+/// An event.
 pub struct ActivityLine {
     pub id: String,
-    pub kind: String,
+    pub summary: Summary,
     pub lane: String,
-    pub agent: String,
-    pub computer: String,
-    /// The content of a report of the service, in words.
-    pub summary: Option<String>,
+    pub lane_title: String,
+    /// The agent and the computer.
+    pub source: String,
     pub received: Option<Moment>,
     pub proof: ProofState,
     at: Option<Timestamp>,
-    is_report: bool,
 }
 
 /// Whether a signed checkpoint covers an event.
@@ -62,7 +50,18 @@ pub enum ProofState {
     Unknown,
 }
 
-/// The rows of entries, each with the state of its proof.
+impl ProofState {
+    fn of(status: &str) -> Self {
+        match status {
+            "included" => Self::Included,
+            "pending" => Self::Pending,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// The rows of entries. The embedded log sends the sentence and the state of the proof with an entry; of an external service each proof is
+/// read, and of a change of consent too, because its sentence names computers and agents.
 pub async fn rows(
     activity: &Activity,
     scope: &RecordScope,
@@ -70,128 +69,71 @@ pub async fn rows(
     computers: &Computers,
     now: Timestamp,
 ) -> Vec<ActivityLine> {
-    let proofs = join_all(entries.iter().map(|entry| proof(activity, scope, &entry.event_id)));
-    let proofs = tokio::time::timeout(PROOFS_DEADLINE, proofs).await.unwrap_or_default();
-    let proofs = proofs.into_iter().chain(std::iter::repeat_with(|| (ProofState::Unknown, None)));
-    let row = |(entry, (proof, event)): (ActivityEntry, (ProofState, Option<Vec<u8>>))| {
+    let needs_proof = |entry: &ActivityEntry| {
+        entry.summary.is_none() || entry.proof_status.is_none() || entry.event_type == ConsentChange::EVENT_TYPE
+    };
+    let proofs = entries
+        .iter()
+        .map(|entry| OptionFuture::from(needs_proof(entry).then(|| RowProof::read(activity, scope, &entry.event_id))));
+    let proofs = tokio::time::timeout(PROOFS_DEADLINE, join_all(proofs)).await.unwrap_or_default();
+    let proofs = proofs.into_iter().map(Option::unwrap_or_default).chain(std::iter::repeat_with(RowProof::default));
+    let row = |(entry, proof): (ActivityEntry, RowProof)| {
         let at = entry.received();
-        let is_report = entry.machine_uuid.is_some_and(|machine| computers.is_service(machine));
-        let change = event.filter(|_| entry.event_type == ConsentChange::EVENT_TYPE);
+        let sent = |text| Summary { text, tone: entry.tone.unwrap_or(Tone::Plain) };
+        let summary = proof.canonical.and_then(|event| activity.summary(&event, computers));
         ActivityLine {
-            summary: change.and_then(|event| ReportedChange::read(&event)).map(|change| change.in_words(computers)),
+            summary: summary.or_else(|| entry.summary.map(sent)).unwrap_or_else(|| activity.title(&entry.event_type)),
             received: at.map(|at| Moment::new(at, now)),
             id: entry.event_id,
-            kind: entry.event_type,
+            lane_title: lane_title(&entry.lane),
             lane: entry.lane,
-            agent: entry.agent_id,
-            computer: entry.machine_uuid.map(|machine| computers.name(machine).to_owned()).unwrap_or_default(),
-            proof,
+            source: entry.machine_uuid.map(|machine| source(&entry.agent_id, machine, computers)).unwrap_or_default(),
+            proof: proof
+                .state
+                .or_else(|| entry.proof_status.as_deref().map(ProofState::of))
+                .unwrap_or(ProofState::Unknown),
             at,
-            is_report,
         }
     };
     entries.into_iter().zip(proofs).map(row).collect()
 }
 
+/// The name of a lane for people; the text itself if it is no lane.
+pub fn lane_title(lane: &str) -> String {
+    lane.parse().map_or_else(|_| domain::foreign::visible(lane), |lane: Lane| lane.title().to_owned())
+}
+
+/// An agent and a computer: "Claude Code on Ada's laptop". The service has one name for both.
+pub fn source(agent: &str, machine: MachineUuid, computers: &Computers) -> String {
+    if computers.is_service(machine) { SERVICE.to_owned() } else { agent_on(agent, computers.name(machine)) }
+}
+
+/// An agent and the name of a computer.
+pub fn agent_on(agent: &str, computer: &str) -> String {
+    let agent = agent.parse().map_or(agent, |tool: Tool| tool.title());
+    domain::foreign::visible(&format!("{agent} on {computer}"))
+}
+
 /// The state of a proof, and the canonical bytes of its event.
-async fn proof(activity: &Activity, scope: &RecordScope, event_id: &str) -> (ProofState, Option<Vec<u8>>) {
-    #[derive(Deserialize)]
-    struct Read {
-        status: String,
-        canonical_b64: Option<String>,
-    }
-    let Ok(event_id) = event_id.parse::<EventId>() else { return (ProofState::Unknown, None) };
-    let Ok(answer) = activity.proof(scope, event_id).await else { return (ProofState::Unknown, None) };
-    let Ok(read) = serde_json::from_slice::<Read>(&answer.body) else { return (ProofState::Unknown, None) };
-    let state = match read.status.as_str() {
-        "included" => ProofState::Included,
-        "pending" => ProofState::Pending,
-        _ => ProofState::Unknown,
-    };
-    (state, read.canonical_b64.and_then(|text| BASE64_STANDARD.decode(text).ok()))
+#[derive(Default)]
+struct RowProof {
+    state: Option<ProofState>,
+    canonical: Option<Vec<u8>>,
 }
 
-/// A change of a consent level, read from its event.
-#[derive(Debug, Deserialize)]
-pub struct ReportedChange {
-    pub level: String,
-    pub previous_level: Option<String>,
-    pub machine_uuid: Option<MachineUuid>,
-    pub lane: Option<String>,
-    pub set_by: Option<String>,
-    pub agent_id: Option<RegistrationId>,
-    pub reason: Option<String>,
-    pub pause: Option<ReportedPause>,
-    pub paused_until: Option<Timestamp>,
-}
-
-/// The start or end of a pause, if the change is one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ReportedPause {
-    Began,
-    Ended,
-}
-
-impl ReportedChange {
-    /// Reads the payload of an event.
-    pub fn read(event: &[u8]) -> Option<Self> {
+impl RowProof {
+    async fn read(activity: &Activity, scope: &RecordScope, event_id: &str) -> Self {
         #[derive(Deserialize)]
-        struct Event {
-            payload: ReportedChange,
+        struct Read {
+            status: String,
+            canonical_b64: Option<String>,
         }
-        serde_json::from_slice::<Event>(event).ok().map(|event| event.payload)
+        let Ok(event_id) = event_id.parse() else { return Self::default() };
+        let Ok(answer) = activity.proof(scope, event_id).await else { return Self::default() };
+        let Ok(read) = serde_json::from_slice::<Read>(&answer.body) else { return Self::default() };
+        let canonical = read.canonical_b64.and_then(|text| BASE64_STANDARD.decode(text).ok());
+        Self { state: Some(ProofState::of(&read.status)), canonical }
     }
-
-    /// The lane, or all.
-    pub fn lane_words(&self) -> String {
-        self.lane.as_ref().map_or_else(|| "all lanes".to_owned(), |lane| domain::foreign::visible(lane))
-    }
-
-    /// The computer, or all.
-    pub fn computer_words(&self, computers: &Computers) -> String {
-        self.machine_uuid.map_or("all computers", |machine| computers.name(machine)).to_owned()
-    }
-
-    /// The level before.
-    pub fn before(&self) -> String {
-        self.previous_level.as_deref().map_or_else(|| "not set".to_owned(), words)
-    }
-
-    /// The new level.
-    pub fn after(&self) -> String {
-        words(&self.level)
-    }
-
-    /// The author of the change.
-    pub fn author(&self, computers: &Computers) -> String {
-        match (self.set_by.as_deref(), self.agent_id) {
-            (Some("person"), _) => "you".to_owned(),
-            (Some("computer"), _) => {
-                self.machine_uuid.map_or("a computer", |machine| computers.name(machine)).to_owned()
-            }
-            (_, Some(agent)) => computers.agent(agent),
-            _ => "an agent".to_owned(),
-        }
-    }
-
-    fn in_words(&self, computers: &Computers) -> String {
-        let (author, lane, computer) = (self.author(computers), self.lane_words(), self.computer_words(computers));
-        match (self.pause, self.paused_until) {
-            (Some(ReportedPause::Began), Some(until)) => {
-                return format!("{author} paused recording on {computer} until {}", until.format("%-d %B, %H:%M UTC"));
-            }
-            (Some(ReportedPause::Ended), _) => return format!("{author} ended the pause of recording on {computer}"),
-            _ => {}
-        }
-        format!("{author} set {lane} on {computer}: {} → {}", self.before(), self.after())
-    }
-}
-
-fn words(level: &str) -> String {
-    level
-        .parse::<ConsentLevel>()
-        .map_or_else(|_| domain::foreign::visible(level), |level| level_words(level).to_owned())
 }
 
 /// Rows in groups by day, newest first.
@@ -200,45 +142,12 @@ pub fn grouped(rows: Vec<ActivityLine>, now: Timestamp) -> Vec<DayGroup> {
     let mut days: Vec<(Option<Day>, DayGroup)> = Vec::new();
     for row in rows {
         let day = row.at.map(Day::of);
-        let group = match days.last_mut() {
-            Some((known, group)) if *known == day => group,
-            _ => {
-                days.push((day, DayGroup { title: title(day, today), folds: Vec::new() }));
-                let Some((_, group)) = days.last_mut() else { continue };
-                group
-            }
-        };
-        match group.folds.last_mut() {
-            Some(fold) if fold.rows.last().is_some_and(|last| is_alike(last, &row)) => fold.rows.push(row),
-            _ => group.folds.push(Fold { rows: vec![row], summary: String::new() }),
+        match days.last_mut() {
+            Some((last, group)) if *last == day => group.rows.push(row),
+            _ => days.push((day, DayGroup { title: title(day, today), rows: vec![row] })),
         }
     }
-    let folded = |(_, DayGroup { title, folds })| DayGroup { title, folds: folds.into_iter().flat_map(fold).collect() };
-    days.into_iter().map(folded).collect()
-}
-
-/// One fold of all rows, or one per row if there are fewer than [`FOLD_MIN`].
-fn fold(Fold { rows, .. }: Fold) -> Vec<Fold> {
-    let [first, ..] = rows.as_slice() else { return Vec::new() };
-    if rows.len() < FOLD_MIN && !(first.is_report && rows.len() > 1) {
-        return rows.into_iter().map(|row| Fold { rows: vec![row], summary: String::new() }).collect();
-    }
-    let summary = first.summary.clone().unwrap_or_default();
-    vec![Fold { rows, summary }]
-}
-
-fn is_alike(one: &ActivityLine, other: &ActivityLine) -> bool {
-    let is_near = || match (one.at, other.at) {
-        (Some(one), Some(other)) => (one - other).num_seconds().abs() <= SAVE_SECONDS,
-        _ => false,
-    };
-    one.kind == other.kind
-        && one.lane == other.lane
-        && one.agent == other.agent
-        && one.computer == other.computer
-        && one.proof == other.proof
-        && one.summary == other.summary
-        && (!one.is_report || is_near())
+    days.into_iter().map(|(_, group)| group).collect()
 }
 
 fn title(day: Option<Day>, today: Day) -> String {
@@ -257,59 +166,35 @@ mod tests {
 
     use super::*;
 
-    fn row(kind: &str, seconds_ago: i64, now: Timestamp) -> ActivityLine {
+    fn row(text: &str, seconds_ago: i64, now: Timestamp) -> ActivityLine {
         ActivityLine {
             id: String::new(),
-            kind: kind.to_owned(),
+            summary: Summary { text: text.to_owned(), tone: Tone::Plain },
             lane: "memory".to_owned(),
-            agent: "codex".to_owned(),
-            computer: "laptop".to_owned(),
-            summary: None,
+            lane_title: lane_title("memory"),
+            source: agent_on("codex", "laptop"),
             received: None,
             proof: ProofState::Included,
             at: Some(now - TimeDelta::seconds(seconds_ago)),
-            is_report: kind == "consent.changed",
         }
     }
 
-    fn sizes(rows: Vec<ActivityLine>, now: Timestamp) -> Vec<(String, Vec<usize>)> {
-        let sizes = |group: DayGroup| (group.title, group.folds.iter().map(|fold| fold.rows.len()).collect());
-        grouped(rows, now).into_iter().map(sizes).collect()
-    }
-
     #[test]
-    fn neighbours_that_look_alike_are_folded_within_a_day() {
+    fn every_event_is_a_row_of_its_day() {
         let now = Day::from(20_000).begin() + TimeDelta::hours(1);
-        let kinds = ["a", "a", "a", "b", "b", "a"];
-        let mut rows: Vec<ActivityLine> = (0..).zip(kinds).map(|(number, kind)| row(kind, number, now)).collect();
+        let mut rows: Vec<ActivityLine> = (0..5).map(|number| row("a", number, now)).collect();
         rows.extend((0..4).map(|number| row("a", 3_601 + number, now)));
         rows.push(row("c", 3 * 86_400, now));
-        let expected = [
-            ("Today, 4 October 2024".to_owned(), vec![3, 1, 1, 1]),
-            ("Yesterday, 3 October 2024".to_owned(), vec![4]),
-            ("Tuesday, 1 October 2024".to_owned(), vec![1]),
-        ];
-        assert_eq!(sizes(rows, now), expected);
+        let days: Vec<(String, usize)> =
+            grouped(rows, now).into_iter().map(|group| (group.title, group.rows.len())).collect();
+        let expected = [("Today, 4 October 2024", 5), ("Yesterday, 3 October 2024", 4), ("Tuesday, 1 October 2024", 1)];
+        assert_eq!(days, expected.map(|(title, rows)| (title.to_owned(), rows)));
     }
 
     #[test]
-    fn rows_whose_content_differs_stay_rows_of_their_own() {
-        let now = Day::from(20_000).begin() + TimeDelta::hours(1);
-        let change =
-            |summary: &str| ActivityLine { summary: Some(summary.to_owned()), ..row("consent.changed", 0, now) };
-        let rows =
-            vec![change("ada set all"), change("codex set all"), change("codex set all"), change("codex set llm")];
-        assert_eq!(sizes(rows, now)[0].1, [1, 2, 1]);
-    }
-
-    #[test]
-    fn the_consent_changes_of_one_save_are_one_line() {
-        let now = Day::from(20_000).begin() + TimeDelta::hours(1);
-        let rows = [0, 0, 60, 60, 60, 600].map(|ago| row("consent.changed", ago, now));
-        assert_eq!(sizes(rows.into(), now)[0].1, [2, 3, 1]);
-        let mut other = row("a", 1, now);
-        other.proof = ProofState::Unknown;
-        let rows = vec![row("a", 0, now), row("a", 0, now), row("a", 0, now), other];
-        assert_eq!(sizes(rows, now)[0].1, [3, 1]);
+    fn a_source_has_the_names_that_people_use() {
+        assert_eq!(agent_on("claude-code", "Ada's laptop"), "Claude Code on Ada's laptop");
+        assert_eq!(agent_on("svc-cli", "a\u{202e}b"), "svc-cli on ab");
+        assert_eq!((lane_title("llm"), lane_title("dream\n")), ("Model calls".to_owned(), "dream ".to_owned()));
     }
 }

@@ -27,6 +27,8 @@ pub struct Strip {
 
 /// A day of the chart.
 pub struct Bar {
+    /// Whether the filter leaves the day out.
+    pub is_out: bool,
     pub x: u64,
     pub title: String,
     pub address: String,
@@ -52,7 +54,10 @@ impl Strip {
     pub fn of(counts: &DayCounts, today: Day, query: &FilterQuery, path: &str) -> Option<Self> {
         let first = Day::from(today.number() - DAYS + 1);
         let total = |day: Day| Lane::ALL.iter().filter_map(|lane| counts.events.get(&(day, *lane))).sum::<u64>();
+        let filter = query.filter();
+        let is_out = |day: Day| filter.first.is_some_and(|from| day < from) || filter.last.is_some_and(|to| day > to);
         let all: u64 = counts.events.values().sum();
+        let chosen: u64 = counts.events.iter().filter(|((day, _), _)| !is_out(*day)).map(|(_, count)| count).sum();
         let highest =
             (first.number()..=today.number()).map(|day| total(Day::from(day))).max().filter(|most| *most > 0)?;
         let (mut bars, mut days) = (Vec::new(), Vec::new());
@@ -61,6 +66,7 @@ impl Strip {
             let (name, words) = (day.begin().format("%-d %B").to_string(), in_words(counts, day));
             let address = format!("{path}{}", query.of_day(day));
             bars.push(Bar {
+                is_out: is_out(day),
                 x: place * STEP,
                 title: format!("{name}: {words}"),
                 address: address.clone(),
@@ -74,11 +80,15 @@ impl Strip {
         let more = if counts.more.is_empty() { "" } else { " or more" };
         Some(Self {
             bars,
-            summary: format!(
-                "{}{more} in 30 days, on {}",
-                events(all),
-                if days.len() == 1 { "1 day".to_owned() } else { format!("{} days", days.len()) }
-            ),
+            summary: if filter.first.is_none() && filter.last.is_none() {
+                format!(
+                    "{}{more} in 30 days, on {}",
+                    events(all),
+                    if days.len() == 1 { "1 day".to_owned() } else { format!("{} days", days.len()) }
+                )
+            } else {
+                format!("{}{more} on the chosen days, {all} in 30 days", events(chosen))
+            },
             days,
             first: first.begin().format("%-d %b").to_string(),
             last: today.begin().format("%-d %b").to_string(),
@@ -108,7 +118,8 @@ fn parts(counts: &DayCounts, day: Day, highest: u64) -> Vec<BarPart> {
 fn in_words(counts: &DayCounts, day: Day) -> String {
     let lanes = Lane::ALL.iter().filter_map(|lane| Some((lane, counts.events.get(&(day, *lane))?)));
     let more = |lane: &Lane| if counts.more.contains(&(day, *lane)) { "+" } else { "" };
-    let parts: Vec<String> = lanes.clone().map(|(lane, count)| format!("{count}{} {lane}", more(lane))).collect();
+    let parts: Vec<String> =
+        lanes.clone().map(|(lane, count)| format!("{count}{} {}", more(lane), lane.title())).collect();
     match parts.as_slice() {
         [] => "no events".to_owned(),
         _ => format!("{} ({})", events(lanes.map(|(_, count)| count).sum()), parts.join(", ")),
@@ -135,11 +146,15 @@ mod tests {
         assert_eq!((strip.bars.len(), strip.width(), strip.uncounted), (30, 357, 0));
         assert_eq!(strip.summary, "10002 events or more in 30 days, on 2 days");
         let today_bar = strip.bars.last().unwrap();
-        assert_eq!(today_bar.title, "4 October: 10001 events (1 memory, 10000+ rsi)");
+        assert_eq!(today_bar.title, "4 October: 10001 events (1 Memory, 10000+ Self-review)");
         let shape: Vec<_> = today_bar.parts.iter().map(|part| (part.lane, part.y, part.height)).collect();
         assert_eq!(shape, [("memory", 70, 2), ("rsi", 0, 70)]);
         assert_eq!(strip.bars[0].parts[0].height, 2);
         assert_eq!(strip.days[0].address, "/a?from=2024%2D10%2D04&to=2024%2D10%2D04");
+        let query: FilterQuery = serde_urlencoded::from_str("from=2024-10-01").unwrap();
+        let strip = Strip::of(&counts, today, &query, "/a").unwrap();
+        assert_eq!(strip.summary, "10001 events or more on the chosen days, 10002 in 30 days");
+        assert_eq!(strip.bars.iter().filter(|bar| !bar.is_out).count(), 4);
         counts.since = Some(day(9));
         assert_eq!(Strip::of(&counts, today, &FilterQuery::default(), "/a").unwrap().uncounted, 20);
     }

@@ -1,0 +1,104 @@
+//! The payloads of a page of activity: a sentence for each event, and the search for a text.
+
+use std::collections::HashMap;
+
+use domain::consent::ConsentLevel;
+use domain::lane::Lane;
+use domain::registry::{NoNames, Summary};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use store::pool::query;
+
+use super::error::{During, LogError};
+use super::handle::Log;
+use super::read::entry;
+use super::sql::{ActivityRow, Dialect};
+use crate::contract::TextFilter;
+
+/// Maximum number of bytes of events that one page reads. An event beyond it gets the sentence of its type, and its payload is not searched.
+/// Usual events have 1 KB, so only pages with long contents reach it.
+const BYTES_MAX: i64 = 8 * 1024 * 1024;
+
+/// The members of an event that its sentence needs.
+#[derive(Debug, Deserialize)]
+struct Recorded {
+    consent_level: ConsentLevel,
+    payload: Map<String, Value>,
+}
+
+impl Log {
+    /// The entries of rows, each with `summary` and `tone`; with a text only the ones that contain it. Also the number of events with a payload
+    /// that was too long to compare with the text.
+    pub(super) async fn summarised(
+        &self,
+        rows: Vec<ActivityRow>,
+        text: Option<&TextFilter>,
+    ) -> Result<(Vec<Value>, u32), LogError> {
+        let Some(registry) = &self.registry else { return Ok((rows.iter().map(entry).collect(), 0)) };
+        let mut recorded = self.recorded(&rows).await?;
+        let (mut entries, mut unread) = (Vec::with_capacity(rows.len()), 0);
+        for row in rows {
+            let event = recorded.remove(&row.id);
+            let summary = match &event {
+                Some(event) => registry.summary(&row.event_type, event.consent_level, &event.payload, &NoNames),
+                None => registry.title(&row.event_type),
+            };
+            if let Some(text) = text
+                && !is_in_columns(text, &row, &summary)
+            {
+                let Some(event) = event else {
+                    unread += 1;
+                    continue;
+                };
+                if !event.payload.values().any(|value| is_in(&text.text, value)) {
+                    continue;
+                }
+            }
+            let mut entry = entry(&row);
+            entry["summary"] = json!(summary.text);
+            entry["tone"] = json!(summary.tone);
+            entries.push(entry);
+        }
+        Ok((entries, unread))
+    }
+
+    /// The events of rows by number, newest first, as long as they have at most [`BYTES_MAX`] bytes together.
+    async fn recorded(&self, rows: &[ActivityRow]) -> Result<HashMap<i64, Recorded>, LogError> {
+        let mut left = BYTES_MAX;
+        let mut numbers = Vec::with_capacity(rows.len());
+        for row in rows {
+            if row.bytes <= left {
+                left -= row.bytes;
+                numbers.push(row.id);
+            }
+        }
+        if numbers.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let numbers = serde_json::to_string(&numbers).unwrap_or_default();
+        let rows = query(Dialect::of(&self.pool).canonical).bind(&numbers).fetch_all(&self.pool);
+        let rows: Vec<(i64, Vec<u8>)> = rows.await.during("read the payloads of activity")?;
+        let parsed = |(id, canonical): (i64, Vec<u8>)| Some((id, serde_json::from_slice(&canonical).ok()?));
+        Ok(rows.into_iter().filter_map(parsed).collect())
+    }
+}
+
+fn is_in_columns(wanted: &TextFilter, row: &ActivityRow, summary: &Summary) -> bool {
+    let event_id = row.event_id.to_string();
+    let title = row.lane.parse().map_or("", |lane: Lane| lane.title());
+    let sentence = summary.sentence();
+    wanted.machines.contains(&row.machine_id.into())
+        || [&row.event_type, &row.lane, title, &row.agent_id, &event_id, &row.consent_level, &sentence]
+            .into_iter()
+            .any(|field| field.to_lowercase().contains(&wanted.text))
+}
+
+/// Whether a text in `value` contains `text`, which is in lower case.
+fn is_in(text: &str, value: &Value) -> bool {
+    match value {
+        Value::String(value) => value.to_lowercase().contains(text),
+        Value::Array(values) => values.iter().any(|value| is_in(text, value)),
+        Value::Object(members) => members.values().any(|value| is_in(text, value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
