@@ -3,6 +3,7 @@
 //! [`ActorKind`] lists the kinds, in the order in which they are started. [`supervision`] has the addresses ([`supervision::Handle`],
 //! [`supervision::Directory`]), the restart policy and the root supervisor; `crates/app/src/supervised.rs` of the server builds the actors.
 
+pub mod agent_sessions;
 pub mod anchor;
 pub mod backfill;
 pub mod budget;

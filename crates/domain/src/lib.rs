@@ -16,6 +16,7 @@
 //! | [`merkle`] | hashes of a Merkle tree, and verification of its proofs |
 //! | [`epoch`]
 //! the first record of an epoch of the log |
+//! | [`agent_session`] | sessions of agents: what an event adds to its session's sums |
 //! | [`registry`] | event types, lanes, payload schemas |
 //! | [`consent`] | levels and the effective level |
 //! | [`held`] | the checks that forward or hold an event, in their order |
@@ -48,6 +49,7 @@
 //! | [`brief()`] | messages about a text, without the text |
 
 pub mod agent_right;
+pub mod agent_session;
 pub mod api_key;
 pub mod batch;
 mod brief;
