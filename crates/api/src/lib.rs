@@ -8,6 +8,7 @@ pub mod account;
 pub mod activity;
 pub mod addresses;
 pub mod agent_auth;
+mod agent_sessions;
 pub mod agents;
 pub mod api_keys;
 pub mod audit;
@@ -114,6 +115,8 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/events", SENDER, events::submit),
         Route::get("/api/v1/events/registry", NONE, events::registry),
         Route::get("/api/v1/activity", ANYONE, activity::page),
+        Route::get("/api/v1/activity/sessions", ANYONE, agent_sessions::list),
+        Route::get("/api/v1/activity/sessions/{id}", ANYONE, agent_sessions::show),
         Route::get("/api/v1/audit/verify", ANYONE, audit::verify),
         Route::get("/api/v1/audit/checkpoint", NONE, audit::checkpoint),
         Route::get("/api/v1/audit/consistency", NONE, audit::consistency),

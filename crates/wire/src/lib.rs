@@ -14,6 +14,7 @@
 //! | [`consent`] | *Consent* |
 //! | [`events`] | *Events* |
 //! | [`activity`] | *Activity and audit* |
+//! | [`agent_session`] | sessions of agents |
 //! | [`knowledge`] | *Knowledge API* |
 //! | [`webhook`] | endpoints of accounts and their deliveries |
 //! | [`mcp`] | tools of both MCP servers |
@@ -23,6 +24,7 @@
 pub mod account;
 pub mod activity;
 pub mod agent_auth;
+pub mod agent_session;
 pub mod consent;
 pub mod device;
 pub mod error;
