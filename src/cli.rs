@@ -43,6 +43,7 @@ mod profile_folder;
 mod replacement;
 mod search;
 mod serve;
+mod session;
 mod signing_keys;
 mod space;
 mod start_screen;
@@ -132,6 +133,9 @@ enum Command {
     Pause(pause::Arguments),
     /// Show recorded and held events, newest first
     Activity(activity::Arguments),
+    /// Show the sessions of agents, and the events of one
+    #[command(subcommand)]
+    Session(session::Command),
     /// Verify the audit proof of an event, or of a proof in a file offline
     Verify(verify::Arguments),
     /// Monitor the server's log for rollbacks and forks
@@ -227,6 +231,7 @@ pub fn main() -> ExitCode {
         Command::Consent(command) => run(consent::run(command)),
         Command::Pause(arguments) => run(pause::pause(arguments)),
         Command::Activity(arguments) => run(activity::activity(arguments)),
+        Command::Session(command) => run(session::run(command)),
         Command::Verify(arguments) => run(async move { verify::verify(&arguments).await }),
         Command::Audit(command) => run(audit::run(command)),
         Command::Event(command) => run(event::run(command)),
