@@ -6,7 +6,7 @@
 //! | [`export`](mod@export) | the filtered events as a file |
 //! | [`news`] | the number of events that arrived since a page was shown |
 
-mod computers;
+pub(in crate::account) mod computers;
 pub mod event;
 pub mod export;
 mod filter;

@@ -2,6 +2,7 @@
 
 use api::named::Named;
 use app::services::activity::browse::Activity;
+use app::services::agent_sessions::session_of;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -40,6 +41,8 @@ struct EventPage {
     agent: String,
     computer: String,
     received: Option<Moment>,
+    /// Id of its session, if it names one and the log groups events.
+    session: Option<String>,
     change: Option<ChangeView>,
     payload: Vec<Member>,
     envelope: Vec<Member>,
@@ -145,6 +148,7 @@ pub async fn show(
     let change = event_bytes(&proof)
         .filter(|_| kind == ConsentChange::EVENT_TYPE)
         .and_then(|bytes| ReportedChange::read(&bytes));
+    let session = event_bytes(&proof).filter(|_| activity.is_embedded()).and_then(|event| session_of(&event));
     let file = format!("{id}.json");
     Ok(page(
         StatusCode::OK,
@@ -154,6 +158,7 @@ pub async fn show(
             agent: proof.chain.agent_id.clone(),
             computer: computers.name(proof.chain.machine_id).to_owned(),
             received: DateTime::from_timestamp_millis(received_at_ms).map(|at| Moment::new(at, now)),
+            session: session.map(|session| session.to_string()),
             change: change.map(|change| ChangeView::of(&change, &computers)),
             left_out: all - payload.len() - envelope.len(),
             payload,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use app::services::activity::browse::{Activity, ActivityEntry};
+use app::services::agent_sessions::session_of;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use domain::Timestamp;
@@ -47,6 +48,8 @@ pub struct ActivityLine {
     pub computer: String,
     /// The content of a report of the service, in words.
     pub summary: Option<String>,
+    /// Id of its session, if it names one and the log groups events.
+    pub session: Option<String>,
     pub received: Option<Moment>,
     pub proof: ProofState,
     at: Option<Timestamp>,
@@ -76,9 +79,11 @@ pub async fn rows(
     let row = |(entry, (proof, event)): (ActivityEntry, (ProofState, Option<Vec<u8>>))| {
         let at = entry.received();
         let is_report = entry.machine_uuid.is_some_and(|machine| computers.is_service(machine));
+        let session = event.as_deref().filter(|_| activity.is_embedded()).and_then(session_of);
         let change = event.filter(|_| entry.event_type == ConsentChange::EVENT_TYPE);
         ActivityLine {
             summary: change.and_then(|event| ReportedChange::read(&event)).map(|change| change.in_words(computers)),
+            session: session.map(|session| session.to_string()),
             received: at.map(|at| Moment::new(at, now)),
             id: entry.event_id,
             kind: entry.event_type,
@@ -265,6 +270,7 @@ mod tests {
             agent: "codex".to_owned(),
             computer: "laptop".to_owned(),
             summary: None,
+            session: None,
             received: None,
             proof: ProofState::Included,
             at: Some(now - TimeDelta::seconds(seconds_ago)),
