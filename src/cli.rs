@@ -16,6 +16,7 @@ mod check;
 mod connect;
 mod connection;
 mod consent;
+mod costs;
 mod demo;
 mod doctor;
 mod ending;
@@ -123,6 +124,8 @@ enum Command {
     Account(connection::Remote),
     /// Show the remaining allowance of the plan
     Usage(usage::Arguments),
+    /// Show tokens and costs of models
+    Costs(costs::Arguments),
     /// Show or set how much may be recorded
     #[command(subcommand)]
     Consent(consent::Command),
@@ -228,6 +231,7 @@ pub fn main() -> ExitCode {
         Command::Agent(command) => run(agent::run(command)),
         Command::Account(remote) => run(async move { account::account(&remote).await }),
         Command::Usage(arguments) => run(async move { usage::usage(&arguments).await }),
+        Command::Costs(arguments) => run(costs::costs(arguments)),
         Command::Consent(command) => run(consent::run(command)),
         Command::Pause(arguments) => run(pause::pause(arguments)),
         Command::Activity(arguments) => run(activity::activity(arguments)),

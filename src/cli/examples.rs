@@ -69,6 +69,10 @@ pub const ALL: &[Examples] = &[
         ],
     ),
     of(
+        "costs",
+        &["attache costs", "attache costs --days 7 --by project --as agent", "attache costs --csv > costs.csv"],
+    ),
+    of(
         "session list",
         &[
             "attache session list",

@@ -155,6 +155,42 @@ on_each_database! {
     }
 }
 
+on_each_database! {
+    async fn costs_are_tokens_at_the_price_of_the_model(world: World) {
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let (machine, other) = (world.attached_machine(&ada).await, world.attached_machine(&bob).await);
+        let mut chain = Chain::of_agent(&machine, "codex");
+        let answers = [("claude-sonnet-4-5", 1_000_000, 100_000), ("claude-sonnet-4-5", 1_000_000, 0), ("m-1", 500, 5)];
+        for (model, input, output) in answers {
+            let event = chain.next_with(|event| {
+                event["lane"] = json!("llm");
+                event["event_type"] = json!("llm.completed");
+                event["scope"]["session_uuid"] = json!(SESSION);
+                event["payload"] = json!({ "model": model, "input_tokens": input, "output_tokens": output });
+            });
+            world.event(&machine, &event).await.receipt();
+        }
+        let found = listed(&world, &ada.cookie, "", 3).await["sessions"][0].clone();
+        assert_eq!((&found["cost_microdollars"], &found["unpriced"]), (&json!(7_500_000), &json!(true)));
+        for reader in [&ada.cookie, &Credential::from(&machine)] {
+            let costs = world.get("/api/v1/usage/costs", reader).await.expect(200);
+            assert_eq!((&costs["total_microdollars"], &costs["unpriced_models"]), (&json!(7_500_000), &json!(["m-1"])));
+            let rows = costs["rows"].as_array().unwrap();
+            assert_eq!(rows.len(), 2, "{costs}");
+            assert_eq!((&rows[0]["calls"], &rows[0]["input_tokens"], &rows[0]["cost_microdollars"]), (&json!(2), &json!(2_000_000), &json!(7_500_000)));
+            assert_eq!((&rows[1]["model"], &rows[1]["project_id"], &rows[1]["cost_microdollars"]), (&json!("m-1"), &Value::Null, &Value::Null));
+        }
+        for reader in [&bob.cookie, &Credential::from(&other)] {
+            assert_eq!(world.get("/api/v1/usage/costs", reader).await.expect(200)["rows"], json!([]));
+        }
+        world.advance(Duration::from_hours(48));
+        assert_eq!(world.get("/api/v1/usage/costs?days=2", &ada.cookie).await.expect(200)["rows"], json!([]));
+        for days in ["0", "401", "x"] {
+            world.get(&format!("/api/v1/usage/costs?days={days}"), &ada.cookie).await.refused(400, "invalid_request");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_external_service_has_no_sessions() {
     let upstream = Upstream::start().await;
@@ -165,7 +201,7 @@ async fn an_external_service_has_no_sessions() {
     })
     .await;
     let machine = Credential::from(&world.machine().await);
-    for path in [PATH.to_owned(), format!("{PATH}/{SESSION}")] {
+    for path in [PATH.to_owned(), format!("{PATH}/{SESSION}"), "/api/v1/usage/costs".to_owned()] {
         world.get(&path, &machine).await.refused(501, "embedded_log_required");
     }
 }

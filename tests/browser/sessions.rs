@@ -112,6 +112,19 @@ pages! {
         browser.follow("Clear all filters").await;
         browser.sees("4 tool calls").await;
 
+        // Costs: the model of this session has no price.
+        browser.follow("Costs").await;
+        browser.sees("Not included: models without a price.").await;
+        browser.sees("m-1").await;
+        browser.look("costs").await;
+        let file = browser
+            .evaluate_later(
+                "const done = arguments[arguments.length - 1];
+                fetch('/account/costs/export').then((answer) => answer.text()).then((text) => done(text.trimEnd().split('\\r\\n').length))",
+            )
+            .await;
+        assert_eq!(file, 2);
+
         // A session of another account is refused like an unknown one.
         let other = world.person("ada@example.com").await;
         browser.signed_in(&other).await;

@@ -56,8 +56,8 @@ pub async fn list(
     let query = query.parsed()?;
     let scope = scope(&caller, &store, &urls).await?;
     let page = sessions.list(&scope, &query).await.map_err(refused)?;
-    let sessions = page.sessions.into_iter().map(described).collect();
-    body::answer(&wire::agent_session::AgentSessions { sessions, next_cursor: page.next })
+    let list = page.sessions.into_iter().map(|session| described(&sessions, session)).collect();
+    body::answer(&wire::agent_session::AgentSessions { sessions: list, next_cursor: page.next })
 }
 
 /// `GET /api/v1/activity/sessions/{id}`
@@ -76,7 +76,7 @@ pub async fn show(
     let timeline = sessions.timeline(&scope, id, cursor.as_deref(), limit).await.map_err(refused)?;
     let timeline = timeline.ok_or(Code::NotFound)?;
     body::answer(&wire::agent_session::AgentSessionTimeline {
-        session: described(timeline.session),
+        session: described(&sessions, timeline.session),
         events: timeline.events.into_iter().map(event).collect(),
         next_cursor: timeline.next,
     })
@@ -145,7 +145,8 @@ fn day(text: &str) -> Result<Day, ApiError> {
     begin.map(Day::of).ok_or_else(|| ApiError::invalid("day", "expected a day such as 2026-01-31"))
 }
 
-fn described(session: AgentSession) -> wire::agent_session::AgentSession {
+fn described(service: &AgentSessions, session: AgentSession) -> wire::agent_session::AgentSession {
+    let cost = service.cost_of(&session.models);
     let AgentSession {
         id,
         machine,
@@ -192,6 +193,8 @@ fn described(session: AgentSession) -> wire::agent_session::AgentSession {
         files,
         input_tokens: counts.input_tokens,
         output_tokens: counts.output_tokens,
+        cost_microdollars: cost.priced.0,
+        unpriced: cost.is_partial,
         models: models.into_iter().map(model).collect(),
     }
 }

@@ -20,6 +20,7 @@ pub mod connection;
 pub mod consent;
 pub mod cookie;
 pub mod cors;
+mod costs;
 mod counts;
 pub mod device;
 pub mod discovery;
@@ -101,6 +102,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/api/v1/account/summary", READER, account::summary),
         Route::get("/api/v1/account/computers", READER, account::computers),
         Route::get("/api/v1/usage/bar", ANYONE, usage::bar),
+        Route::get("/api/v1/usage/costs", ANYONE, costs::show),
         Route::post("/api/v1/device/code", Accepts::MACHINE, device::code),
         Route::post("/api/v1/device/approve", APPROVER, device::approve),
         Route::post("/api/v1/device/deny", APPROVER, device::deny),

@@ -213,7 +213,11 @@ impl Services {
         };
         Self {
             activity: Activity::new(ports(), app.upstream.clone(), settings.activity.clone(), choices),
-            agent_sessions: AgentSessions::new(app.upstream.clone(), Arc::clone(&app.registry)),
+            agent_sessions: AgentSessions::new(
+                app.upstream.clone(),
+                Arc::clone(&app.registry),
+                Arc::clone(&app.prices),
+            ),
             agents: AccountAgents::new(ports()),
             api_keys: ApiKeys::new(ports(), settings.api_keys.per_account_max),
             batches: Batches::new(ports(), app.ingestion.clone(), knowledge.batch.clone()),

@@ -4,6 +4,7 @@ use domain::ids::MachineUuid;
 use serde::Serialize;
 use uuid::Uuid;
 use wire::agent_session::{AgentSessionTimeline, AgentSessions};
+use wire::costs::Costs;
 
 use crate::exchange::{ApiRequest, unreadable};
 use crate::{Client, Error};
@@ -51,6 +52,11 @@ impl Client {
         let url = self.base("/api/v1/activity/sessions");
         let query = serde_urlencoded::to_string(query).map_err(|source| unreadable(&url, source))?;
         self.ask(ApiRequest::get(format!("{url}?{query}"))).await
+    }
+
+    /// `GET /api/v1/usage/costs`: tokens and costs of models in the last days, 1 to 400.
+    pub async fn costs(&self, days: u16) -> Result<Costs, Error> {
+        self.ask(ApiRequest::get(self.base(&format!("/api/v1/usage/costs?days={days}")))).await
     }
 
     /// `GET /api/v1/activity/sessions/{id}`: a session, and a page of its events, newest first.

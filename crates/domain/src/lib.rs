@@ -43,6 +43,7 @@
 //! | [`tool`] | the tools that are named as agents |
 //! | [`token`] | token scopes and identity assertions |
 //! | [`usage`] | plans, windows and the remaining quota |
+//! | [`prices`] | prices of models, and the costs of tokens |
 //! | [`node`] | servers on one database and their differences |
 //! | [`clock`], [`rng`] | time and randomness as values |
 //! | [`reasons()`] | an error and its causes on one line |
@@ -81,6 +82,7 @@ pub mod mail;
 pub mod memory;
 pub mod merkle;
 pub mod node;
+pub mod prices;
 mod reasons;
 pub mod recorder;
 pub mod registry;

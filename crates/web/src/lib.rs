@@ -94,6 +94,8 @@ pub fn routes() -> Vec<Page> {
         show("/account/activity/export", get(account::activity::export::export)),
         show("/account/activity/new", get(account::activity::news::count)),
         show("/account/activity/{event_id}", get(account::activity::event::show)),
+        show("/account/costs", get(account::costs::show)),
+        show("/account/costs/export", get(account::costs::export)),
         show("/account/sessions", get(account::sessions::show)),
         show("/account/sessions/{id}", get(account::sessions::one::show)),
         show("/account/sessions/{id}/new", get(account::sessions::one::count_new)),

@@ -72,6 +72,10 @@ pub struct AgentSession {
     pub input_tokens: i64,
     /// Tokens that models wrote.
     pub output_tokens: i64,
+    /// Costs of the tokens of models with a price, in millionths of a US dollar.
+    pub cost_microdollars: i64,
+    /// Whether a model with tokens has no price.
+    pub unpriced: bool,
     /// Use of each model, at most 20.
     pub models: Vec<ModelUse>,
 }

@@ -11,6 +11,7 @@
 //! | [`device`] | *Device attachment*, and registration of computers |
 //! | [`account`] | *Account summary*, *`AccountComputers`*, sessions and keys |
 //! | [`usage`] | *`UsageBar`* |
+//! | [`costs`] | tokens and costs of models |
 //! | [`consent`] | *Consent* |
 //! | [`events`] | *Events* |
 //! | [`activity`] | *Activity and audit* |
@@ -26,6 +27,7 @@ pub mod activity;
 pub mod agent_auth;
 pub mod agent_session;
 pub mod consent;
+pub mod costs;
 pub mod device;
 pub mod error;
 pub mod events;

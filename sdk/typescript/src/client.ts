@@ -6,7 +6,7 @@ import { Http, Pace, type Options } from "./http.js";
 import { newCuid, sleep, uuid7 } from "./platform.js";
 import { openCheckpoint, verifyConsistency } from "./proof.js";
 import type {
-  AccountSummary, ActivityPage, AgentSessions, AgentSessionTimeline, AuditProof, Checkpoint, Claim, Computer, DeviceCode, EventType, Lane, Level,
+  AccountSummary, ActivityPage, AgentSessions, AgentSessionTimeline, AuditProof, Checkpoint, Claim, Computer, Costs, DeviceCode, EventType, Lane, Level,
   LogKey, Registration, SessionQuery, Tokens,
 } from "./types.js";
 
@@ -145,6 +145,11 @@ export class Client extends Http {
   /** A page of sessions of agents, the one with the newest event first. */
   sessions(query: SessionQuery = {}): Promise<AgentSessions> {
     return this.json("GET", "/api/v1/activity/sessions", { query });
+  }
+
+  /** Tokens and costs of models in the last days, 1 to 400. */
+  costs(days = 30): Promise<Costs> {
+    return this.json("GET", "/api/v1/usage/costs", { query: { days } });
   }
 
   /** A session of an agent, and a page of its events, newest first. */

@@ -127,6 +127,8 @@ export interface AgentSession {
   files: number;
   input_tokens: number;
   output_tokens: number;
+  cost_microdollars: number;
+  unpriced: boolean;
   models: ModelUse[];
 }
 
@@ -135,6 +137,28 @@ export interface ModelUse {
   calls: number;
   input_tokens: number;
   output_tokens: number;
+}
+
+/** Tokens and costs of models, at list prices. Amounts are in millionths of a US dollar. */
+export interface Costs {
+  prices_as_of: string;
+  first_day: string;
+  last_day: string;
+  total_microdollars: number;
+  unpriced_models: (string | null)[];
+  rows: CostRow[];
+  truncated: boolean;
+}
+
+export interface CostRow {
+  day: string;
+  agent_id: string;
+  project_id: string | null;
+  model: string | null;
+  calls: number;
+  input_tokens: number;
+  output_tokens: number;
+  cost_microdollars: number | null;
 }
 
 export interface AgentSessionTimeline {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use wire::agent_session::{AgentSessionTimeline, AgentSessions};
+use wire::costs::Costs;
 
 use super::operation::Operation;
 use crate::error::Code;
@@ -33,6 +34,8 @@ pub(super) fn operations() -> Vec<Operation> {
         "files": 2,
         "input_tokens": 41_000,
         "output_tokens": 7_000,
+        "cost_microdollars": 380_000,
+        "unpriced": false,
         "models": [{ "model": "claude-opus-5", "calls": 4, "input_tokens": 41_000, "output_tokens": 7_000 }],
     });
     let event = json!({
@@ -51,6 +54,25 @@ pub(super) fn operations() -> Vec<Operation> {
         "duration_ms": 400,
         "input_tokens": Value::Null,
         "output_tokens": Value::Null,
+    });
+    let row = json!({
+        "day": "2026-01-01",
+        "agent_id": "claude-code",
+        "project_id": "shop",
+        "model": "claude-opus-5",
+        "calls": 4,
+        "input_tokens": 41_000,
+        "output_tokens": 7_000,
+        "cost_microdollars": 380_000,
+    });
+    let costs = json!({
+        "prices_as_of": "2025-11-24",
+        "first_day": "2025-12-03",
+        "last_day": "2026-01-01",
+        "total_microdollars": 380_000,
+        "unpriced_models": [],
+        "rows": [row],
+        "truncated": false,
     });
     let limit = |default: u16| json!({ "type": "integer", "minimum": 1, "maximum": 200, "default": default });
     let cursor = json!({ "type": "string", "maxLength": 1024 });
@@ -84,5 +106,11 @@ pub(super) fn operations() -> Vec<Operation> {
             )
             .refuses(&[Code::InvalidLimit, Code::CursorTooLong, Code::InvalidRequest])
             .refuses(&[Code::NotFound, Code::EmbeddedLogRequired]),
+        Operation::get("/api/v1/usage/costs", "costs", "Tokens and costs of models")
+            .says("Tokens and costs of all answers of models, by UTC day of receipt, agent kind, project and model, at list prices. Models \
+             without a price are named and not in the total. If the statistics service is external, the response is 501.")
+            .query("days", "Number of days up to today.", &json!({ "type": "integer", "minimum": 1, "maximum": 400, "default": 30 }))
+            .answers::<Costs>(200, "Tokens and costs.", costs)
+            .refuses(&[Code::InvalidRequest, Code::EmbeddedLogRequired]),
     ])
 }

@@ -1,5 +1,7 @@
 //! Sessions of agents: pages of them, and the events of one (`docs/protocol/sessions.md`).
 
+pub mod costs;
+
 pub use statistics::log::{AgentSession, ModelUse, SESSIONS_MAX, SessionQuery};
 
 use std::sync::Arc;
@@ -8,6 +10,7 @@ use actors::upstream::Upstream;
 use domain::agent_session::{EventFacts, session_id};
 use domain::consent::ConsentLevel;
 use domain::envelope::EventScope;
+use domain::prices::PriceTable;
 use domain::recorder::Recorder;
 use domain::registry::{NoNames, Registry, Summary};
 use serde::Deserialize;
@@ -23,6 +26,7 @@ use async_recursion::async_recursion as boxed;
 pub struct AgentSessions {
     upstream: Upstream,
     registry: Arc<Registry>,
+    prices: Arc<PriceTable>,
 }
 
 /// Why sessions could not be read.
@@ -62,9 +66,9 @@ pub struct TimelineEvent {
 }
 
 impl AgentSessions {
-    /// Reads the sessions of the log of `upstream`; `registry` describes the events.
-    pub fn new(upstream: Upstream, registry: Arc<Registry>) -> Self {
-        Self { upstream, registry }
+    /// Reads the sessions of the log of `upstream`; `registry` describes the events, and `prices` are those of models.
+    pub fn new(upstream: Upstream, registry: Arc<Registry>, prices: Arc<PriceTable>) -> Self {
+        Self { upstream, registry, prices }
     }
 
     /// Whether there are sessions: only the embedded log groups events.

@@ -7,10 +7,12 @@
 //! On SQLite the thread that writes the log executes the steps, between groups (`log/writer/sessions.rs`).
 
 pub(super) mod batch;
+mod costs;
 mod model;
 mod read;
 pub(super) mod sql;
 
+pub use costs::{MODEL_DAYS_MAX, ModelDay};
 pub use model::{AgentSession, ModelUse, SessionEvent, SessionPage, SessionQuery, TimelinePage};
 pub use read::{FILES_MAX as SESSION_FILES_MAX, LIMIT_MAX as SESSIONS_MAX};
 

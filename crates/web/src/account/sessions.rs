@@ -6,9 +6,10 @@
 
 pub mod one;
 mod timeline;
-mod words;
+pub(super) mod words;
 
 use app::services::activity::browse::Activity;
+use app::services::agent_sessions::costs::{MicroDollars, SessionCost};
 use app::services::agent_sessions::{AgentSession, AgentSessionError, AgentSessions, SessionQuery};
 use askama::Template;
 use axum::extract::State;
@@ -148,8 +149,8 @@ pub async fn show(
     });
     let found = found.ok();
     let next = found.as_ref().and_then(|page| page.next.as_deref()).map(|cursor| query.at(cursor));
-    let rows =
-        found.map(|page| page.sessions.iter().map(|session| SessionLine::of(session, &computers, now)).collect());
+    let rows = found
+        .map(|page| page.sessions.iter().map(|session| SessionLine::of(session, &sessions, &computers, now)).collect());
     let agent = |name: &String| (name.clone(), filter.agent.as_deref() == Some(name));
     Ok(page(
         StatusCode::OK,
@@ -170,7 +171,7 @@ pub async fn show(
 }
 
 impl SessionLine {
-    fn of(session: &AgentSession, computers: &Computers, now: Timestamp) -> Self {
+    fn of(session: &AgentSession, sessions: &AgentSessions, computers: &Computers, now: Timestamp) -> Self {
         let counts = session.counts;
         let mut facts = vec![duration(session.last_ms.saturating_sub(session.first_ms))];
         let mut add = |number: i64, one: &str, many: &str| {
@@ -181,6 +182,7 @@ impl SessionLine {
         add(session.files.into(), "file", "files");
         add(counts.blocked, "blocked action", "blocked actions");
         add(counts.input_tokens + counts.output_tokens, "token", "tokens");
+        facts.extend(cost_words(sessions.cost_of(&session.models)));
         Self {
             id: session.id.to_string(),
             title: title(session),
@@ -205,6 +207,12 @@ impl SessionState {
     }
 }
 
+/// "$0.61", "at least $0.61"; `None` without a price.
+fn cost_words(cost: SessionCost) -> Option<String> {
+    let least = if cost.is_partial { "at least " } else { "" };
+    (cost.priced > MicroDollars::default()).then(|| format!("{least}{}", cost.priced))
+}
+
 /// The working folder, or the project, or the agent.
 fn title(session: &AgentSession) -> String {
     match (&session.folder, &session.project) {
@@ -215,7 +223,7 @@ fn title(session: &AgentSession) -> String {
 }
 
 /// A project as people read it: hooks send a digest, of which the start is enough to recognise it.
-fn project_words(project: &str) -> String {
+pub(super) fn project_words(project: &str) -> String {
     const DIGITS: usize = 8;
     let is_digest = project.len() > 2 * DIGITS && project.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     let shown = if is_digest { format!("{}…", &project[..DIGITS]) } else { project.to_owned() };
@@ -226,7 +234,7 @@ fn moment(millis: i64, now: Timestamp) -> Moment {
     Moment::new(DateTime::from_timestamp_millis(millis).unwrap_or_default(), now)
 }
 
-fn external(site: &Site, owner: &AccountOwner) -> PageError {
+pub(super) fn external(site: &Site, owner: &AccountOwner) -> PageError {
     PageError::shown(
         site,
         Some(&owner.visitor),

@@ -18,7 +18,7 @@ from ._core import ChainState, Pace, Retry, SseLines
 from .errors import AttacheError, BatchFailed, ProofError, Refused, Unconfirmed, Unreachable
 from .proof import Checkpoint, open_checkpoint, verify_consistency
 from .types import (
-    ActivityPage, AgentSessions, AgentSessionTimeline, BatchMessage, Claim, Complete, Computer, DeviceCode, Held, Imported, ItemError, Lane, Level,
+    ActivityPage, AgentSessions, AgentSessionTimeline, BatchMessage, Claim, Complete, Computer, Costs, DeviceCode, Held, Imported, ItemError, Lane, Level,
     LogKey, Memory, MemoryEntry, Note, Outcome, Recorded, Registration, SearchResult, Space, SpaceDeleted, Tokens, Withheld, build,
 )  # fmt: skip
 
@@ -255,6 +255,10 @@ class AsyncClient(_AsyncHttp):
         given = {"limit": limit, "cursor": cursor, "since": since, "day": day, "agent": agent, "project": project, "computer": computer}
         query = {name: value for name, value in given.items() if value is not None}
         return build(AgentSessions, await self._json("GET", "/api/v1/activity/sessions", params=query))
+
+    async def costs(self, days: int = 30) -> Costs:
+        """Tokens and costs of models in the last days, 1 to 400, at list prices. Amounts are in millionths of a US dollar."""
+        return build(Costs, await self._json("GET", "/api/v1/usage/costs", params={"days": days}))
 
     async def session(self, session_id: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> AgentSessionTimeline:
         """A session of an agent, and a page of its events, newest first."""

@@ -131,6 +131,19 @@ class AgentSessionTimeline:
 
 
 @dataclass(frozen=True)
+class Costs:
+    """Tokens and costs of models by day, agent kind, project and model. Amounts are in millionths of a US dollar."""
+
+    prices_as_of: str
+    first_day: str
+    last_day: str
+    total_microdollars: int
+    unpriced_models: List[Optional[str]]
+    rows: List[Dict[str, Any]]
+    truncated: bool = False
+
+
+@dataclass(frozen=True)
 class LogKey:
     """A key of the log."""
 

@@ -2,6 +2,7 @@
 
 use api::named::Named;
 use app::services::activity::browse::Activity;
+use app::services::agent_sessions::costs::SessionCost;
 use app::services::agent_sessions::{AgentSession, AgentSessionError, AgentSessions, SESSIONS_MAX, SessionTimeline};
 use askama::Template;
 use axum::Json;
@@ -15,7 +16,7 @@ use uuid::Uuid;
 
 use super::timeline::{TimelineRow, rows};
 use super::words::{amount, count, duration};
-use super::{SessionState, external, moment, project_words, title};
+use super::{SessionState, cost_words, external, moment, project_words, title};
 use crate::account::AccountOwner;
 use crate::account::activity::computers::Computers;
 use crate::visitor::quoted;
@@ -104,7 +105,7 @@ pub async fn show(
             state: SessionState::of(&session, now),
             started: moment(session.first_ms, now),
             received: moment(session.received_at_ms, now),
-            figures: figures(&session),
+            figures: figures(&session, sessions.cost_of(&session.models)),
             models: models(&session),
             newest: events.first().map(|event| event.event.event_id.to_string()).unwrap_or_default(),
             rows: rows(&events),
@@ -154,7 +155,7 @@ async fn read(
     }
 }
 
-fn figures(session: &AgentSession) -> Vec<Figure> {
+fn figures(session: &AgentSession, cost: SessionCost) -> Vec<Figure> {
     let counts = session.counts;
     let length = session.last_ms.saturating_sub(session.first_ms);
     let failed = |number: i64| if number > 0 { format!("{number} failed") } else { String::new() };
@@ -182,6 +183,10 @@ fn figures(session: &AgentSession) -> Vec<Figure> {
     if counts.input_tokens + counts.output_tokens > 0 {
         let tokens = format!("{} → {}", amount(counts.input_tokens), amount(counts.output_tokens));
         figures.push(figure("Tokens", tokens, "read → written".to_owned()));
+    }
+    if let Some(words) = cost_words(cost) {
+        let note = if cost.is_partial { "a model has no price" } else { "list price" };
+        figures.push(figure("Costs", words, note.to_owned()));
     }
     figures
 }
