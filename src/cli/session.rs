@@ -44,7 +44,7 @@ pub struct ListArguments {
     /// Show only sessions with an event since this time: a date-time (2026-01-31T12:00:00Z) or epoch milliseconds
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Show only sessions whose newest event was received on this UTC day (2026-01-31)
+    /// Show only sessions with their newest event received on this UTC day (2026-01-31)
     #[arg(long)]
     day: Option<String>,
     /// Show only sessions of this agent kind

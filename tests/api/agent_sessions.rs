@@ -99,7 +99,7 @@ on_each_database! {
         }
         assert_eq!(seen, ids);
 
-        // Nobody else, also if another computer names the same session.
+        // No other party sees it, also if another computer names the same session.
         for reader in [Credential::from(&other), bob.cookie.clone()] {
             assert_eq!(world.get(PATH, &reader).await.expect(200)["sessions"], json!([]));
             world.get(&path, &reader).await.refused(404, "not_found");

@@ -20,7 +20,8 @@ async fn sessions_and_costs_are_tables_json_and_csv() {
 
     let mut chain = Chain::of_agent(&machine, "codex");
     let tool = json!({ "activity": "tool_finished", "skill": "Bash", "succeeded": false, "duration_ms": 1_500 });
-    let answer = json!({ "activity": "completed", "model": "claude-sonnet-4-5", "input_tokens": 1_000_000, "output_tokens": 7 });
+    let answer =
+        json!({ "activity": "completed", "model": "claude-sonnet-4-5", "input_tokens": 1_000_000, "output_tokens": 7 });
     for (event_type, payload) in [("skill.invoked", tool), ("llm.completed", answer)] {
         let event = chain.next_with(|event| {
             event["event_type"] = json!(event_type);

@@ -163,7 +163,7 @@ fn figures(session: &AgentSession, cost: SessionCost) -> Vec<Figure> {
     let mut figures = vec![
         figure("Length", duration(length), String::new()),
         figure("Working", duration(length - session.waiting_ms), String::new()),
-        figure("Waiting", duration(session.waiting_ms), "for prompts and permissions".to_owned()),
+        figure("Waiting", duration(session.waiting_ms), "for you".to_owned()),
         figure("Prompts", amount(counts.prompts), String::new()),
         Figure {
             is_bad: counts.failures > 0,
@@ -182,7 +182,7 @@ fn figures(session: &AgentSession, cost: SessionCost) -> Vec<Figure> {
     }
     if counts.input_tokens + counts.output_tokens > 0 {
         let tokens = format!("{} → {}", amount(counts.input_tokens), amount(counts.output_tokens));
-        figures.push(figure("Tokens", tokens, "read → written".to_owned()));
+        figures.push(figure("Tokens, read → written", tokens, String::new()));
     }
     if let Some(words) = cost_words(cost) {
         let note = if cost.is_partial { "a model has no price" } else { "list price" };
