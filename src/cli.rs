@@ -16,6 +16,7 @@ mod check;
 mod connect;
 mod connection;
 mod consent;
+mod costs;
 mod demo;
 mod doctor;
 mod ending;
@@ -43,6 +44,7 @@ mod profile_folder;
 mod replacement;
 mod search;
 mod serve;
+mod session;
 mod signing_keys;
 mod space;
 mod start_screen;
@@ -122,6 +124,8 @@ enum Command {
     Account(connection::Remote),
     /// Show the remaining allowance of the plan
     Usage(usage::Arguments),
+    /// Show tokens and costs of models
+    Costs(costs::Arguments),
     /// Show or set how much may be recorded
     #[command(subcommand)]
     Consent(consent::Command),
@@ -132,6 +136,9 @@ enum Command {
     Pause(pause::Arguments),
     /// Show recorded and held events, newest first
     Activity(activity::Arguments),
+    /// Show the sessions of agents, and the events of one
+    #[command(subcommand)]
+    Session(session::Command),
     /// Verify the audit proof of an event, or of a proof in a file offline
     Verify(verify::Arguments),
     /// Monitor the server's log for rollbacks and forks
@@ -224,9 +231,11 @@ pub fn main() -> ExitCode {
         Command::Agent(command) => run(agent::run(command)),
         Command::Account(remote) => run(async move { account::account(&remote).await }),
         Command::Usage(arguments) => run(async move { usage::usage(&arguments).await }),
+        Command::Costs(arguments) => run(costs::costs(arguments)),
         Command::Consent(command) => run(consent::run(command)),
         Command::Pause(arguments) => run(pause::pause(arguments)),
         Command::Activity(arguments) => run(activity::activity(arguments)),
+        Command::Session(command) => run(session::run(command)),
         Command::Verify(arguments) => run(async move { verify::verify(&arguments).await }),
         Command::Audit(command) => run(audit::run(command)),
         Command::Event(command) => run(event::run(command)),

@@ -95,6 +95,8 @@ kinds! {
     Watch = "watch", PERIODIC;
     /// Counts usage.
     Meter = "meter", PERIODIC;
+    /// Adds new events of the embedded log to the sums of their sessions.
+    AgentSessions = "agent_sessions", PERIODIC;
     /// Stores when computers were last seen.
     Presence = "presence", PERIODIC;
     /// Stores the quota usage of event senders.

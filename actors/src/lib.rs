@@ -6,6 +6,7 @@
 #[macro_use(boxed)]
 extern crate domain;
 
+pub mod agent_sessions;
 pub mod anchor;
 pub mod backfill;
 pub mod budget;

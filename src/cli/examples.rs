@@ -69,6 +69,19 @@ pub const ALL: &[Examples] = &[
         ],
     ),
     of(
+        "costs",
+        &["attache costs", "attache costs --days 7 --by project --as agent", "attache costs --csv > costs.csv"],
+    ),
+    of(
+        "session list",
+        &[
+            "attache session list",
+            "attache session list --agent codex --day 2026-01-31",
+            "attache session list --wide --as agent",
+        ],
+    ),
+    of("session show", &["attache session show 5d41402a-bc4b-2a76-b971-9d911017c592 --limit 20"]),
+    of(
         "event send",
         &[
             "attache event send --type skill.invoked --payload '{\"skill\":\"review\",\"succeeded\":true}'",

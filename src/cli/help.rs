@@ -11,7 +11,7 @@ use super::failure::FailureKind;
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Start here", &["login", "connect", "demo", "status", "open"]),
     ("Your account", &["whoami", "attach", "account", "usage", "consent", "pause", "machine", "profile"]),
-    ("Events and proofs", &["activity", "event", "verify", "audit"]),
+    ("Events and proofs", &["activity", "session", "costs", "event", "verify", "audit"]),
     ("Memory", &["search", "add", "import", "space", "key"]),
     ("Agents", &["agent", "disconnect", "hook", "otlp", "mcp"]),
     ("Run a server", &["serve", "check", "doctor", "health", "migrate", "backup", "keys", "admin", "openapi"]),

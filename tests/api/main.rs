@@ -10,6 +10,7 @@ mod account;
 mod activity;
 mod activity_pages;
 mod agent_auth;
+mod agent_sessions;
 mod api_keys;
 mod audit;
 mod budgets;

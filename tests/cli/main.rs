@@ -42,5 +42,6 @@ mod sandbox;
 mod search;
 mod secrets;
 mod serve;
+mod session;
 mod verify;
 mod witness;

@@ -10,7 +10,7 @@
 //! | `devices.poll`, `devices.approve`, `devices.approved` | a device poller: polled, and around the commit of an approval |
 //! | `batches.taken`, `batches.ready`, `batches.put`, `batches.finished` | a batch is committed; an item is ready, kept, and its outcome written |
 //! | `outbox.before`, `outbox.after` | a change of consent is committed, its event not forwarded |
-//! | `sequence.pass`, `watch.pass`, `janitor.pass` | each pass of these actors |
+//! | `sequence.pass`, `watch.pass`, `janitor.pass`, `agent_sessions.pass` | each pass of these actors |
 //! | `meter.pass`, `presence.pass`, `budget.pass`, `outbox.pass`, `anchor.pass`, `node.pass` | each pass of these actors |
 //! | `webhook.pass`, `webhook.sent` | the sender of notifications looks for due ones; one was sent and is not marked |
 //! | `meter.count`, `meter.counted` | around the transaction that counts usage |

@@ -148,6 +148,22 @@ async fn the_meter_restarts_and_continues_to_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_follower_of_sessions_restarts_and_adds_what_waits() {
+    let (_home, server, machine) = world("agent_sessions.pass=2*panic").await;
+    let event = Chain::new(&machine).next_with(|event| {
+        event["scope"]["session_uuid"] = json!("019b76da-a800-7a67-8a14-94a3f41b0634");
+    });
+    flow::event(&server, &machine, &event).await.receipt();
+    restarted(&server, "agent_sessions", 2).await;
+    let address = format!("{}/api/v1/activity/sessions", server.url);
+    eventually("the session is listed", async || {
+        let page = Client::new().get(&address, &machine).await.expect(200);
+        (page["sessions"][0]["events"] == 1).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_anchor_restarts() {
     let (_home, server, _) = world("anchor.pass=2*panic").await;
     restarted(&server, "anchor", 2).await;

@@ -8,6 +8,7 @@ pub mod account;
 pub mod activity;
 pub mod addresses;
 pub mod agent_auth;
+mod agent_sessions;
 pub mod agents;
 pub mod api_keys;
 pub mod audit;
@@ -19,6 +20,7 @@ pub mod connection;
 pub mod consent;
 pub mod cookie;
 pub mod cors;
+mod costs;
 mod counts;
 pub mod device;
 pub mod discovery;
@@ -100,6 +102,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/api/v1/account/summary", READER, account::summary),
         Route::get("/api/v1/account/computers", READER, account::computers),
         Route::get("/api/v1/usage/bar", ANYONE, usage::bar),
+        Route::get("/api/v1/usage/costs", ANYONE, costs::show),
         Route::post("/api/v1/device/code", Accepts::MACHINE, device::code),
         Route::post("/api/v1/device/approve", APPROVER, device::approve),
         Route::post("/api/v1/device/deny", APPROVER, device::deny),
@@ -114,6 +117,8 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/events", SENDER, events::submit),
         Route::get("/api/v1/events/registry", NONE, events::registry),
         Route::get("/api/v1/activity", ANYONE, activity::page),
+        Route::get("/api/v1/activity/sessions", ANYONE, agent_sessions::list),
+        Route::get("/api/v1/activity/sessions/{id}", ANYONE, agent_sessions::show),
         Route::get("/api/v1/audit/verify", ANYONE, audit::verify),
         Route::get("/api/v1/audit/checkpoint", NONE, audit::checkpoint),
         Route::get("/api/v1/audit/consistency", NONE, audit::consistency),

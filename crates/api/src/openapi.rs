@@ -6,6 +6,7 @@
 //! that every route has an operation, and the black-box tests validate every response against the document.
 
 mod account;
+mod agent_sessions;
 mod agents;
 mod audit;
 mod devices;
@@ -80,6 +81,7 @@ pub fn operations() -> Vec<Operation> {
         account::operations(),
         events::operations(),
         audit::operations(),
+        agent_sessions::operations(),
         webhooks::operations(),
         public::operations(),
         knowledge::operations(),
@@ -88,13 +90,14 @@ pub fn operations() -> Vec<Operation> {
 }
 
 /// Groups of operations with their descriptions, in the order of a first reading.
-const TAGS: [(&str, &str); 9] = [
+const TAGS: [(&str, &str); 10] = [
     ("Agents", "Registration of agents, claims, and exchange of credentials for access tokens."),
     ("Computers", "Registration of computers, and their attachment to an account by device code."),
     ("Account", "The account with its plan, remaining allowance, sessions, agents and API keys."),
     ("Consent", "Consent levels: how much may be recorded."),
     ("Events", "Submission of events, which are linked by hashes."),
     ("Audit", "Recorded events and their audit proofs."),
+    ("Sessions", "Sessions of agents: sums over the events of one piece of work, and its timeline."),
     ("Webhooks", "Notifications to endpoints of the account, signed by Standard Webhooks, and as a feed."),
     ("Guides", "Guides for agents, and metadata."),
     ("Knowledge", "Spaces, pages and notes, and search."),

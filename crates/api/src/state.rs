@@ -14,6 +14,7 @@ use app::config::{SigninSettings, Urls};
 use app::phase::Phases;
 use app::services::Ports;
 use app::services::activity::browse::Activity;
+use app::services::agent_sessions::AgentSessions;
 use app::services::agents::AccountAgents;
 use app::services::api_keys::ApiKeys;
 use app::services::claims::ClaimConfirmations;
@@ -99,6 +100,7 @@ pub struct HttpParts {
 #[derive(Debug)]
 struct Services {
     activity: Activity,
+    agent_sessions: AgentSessions,
     agents: AccountAgents,
     api_keys: ApiKeys,
     batches: Batches,
@@ -209,6 +211,11 @@ impl Services {
         let registry = Arc::clone(&app.registry);
         Self {
             activity: Activity::new(ports(), app.upstream.clone(), settings.activity.clone(), agents, registry),
+            agent_sessions: AgentSessions::new(
+                app.upstream.clone(),
+                Arc::clone(&app.registry),
+                Arc::clone(&app.prices),
+            ),
             agents: AccountAgents::new(ports()),
             api_keys: ApiKeys::new(ports(), settings.api_keys.per_account_max),
             batches: Batches::new(ports(), app.ingestion.clone(), knowledge.batch.clone()),
@@ -272,6 +279,7 @@ parts! {
     Intake = app.intake;
     SignIns = app.signins;
     Activity = services.activity;
+    AgentSessions = services.agent_sessions;
     AccountAgents = services.agents;
     Upstream = app.upstream;
     Store = app.store;

@@ -412,6 +412,9 @@ impl Settings {
         if let Err(error) = self.registry() {
             problems.push(("events.registry".into(), error));
         }
+        if let Err(error) = self.prices() {
+            problems.push(("activity.prices".into(), error));
+        }
         problems
     }
 
@@ -528,6 +531,20 @@ impl Settings {
                 let text = std::fs::read_to_string(path)
                     .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
                 Registry::from_file(&text)
+            }
+        };
+        read.map_err(|error| domain::reasons(&error))
+    }
+
+    /// The prices of models that `activity.prices` asks for.
+    pub fn prices(&self) -> Result<domain::prices::PriceTable, String> {
+        use domain::prices::PriceTable;
+        let read = match &self.activity.prices {
+            None => PriceTable::built_in(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path)
+                    .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+                PriceTable::parse(&text)
             }
         };
         read.map_err(|error| domain::reasons(&error))

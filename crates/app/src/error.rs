@@ -19,6 +19,9 @@ pub enum BuildError {
     /// The file of event types cannot be read.
     #[error("the event registry: {0}")]
     Registry(String),
+    /// The file of prices cannot be read.
+    #[error("the prices of models: {0}")]
+    Prices(String),
     /// The mail transport cannot be set up.
     #[error("the mail: {0}")]
     Mail(String),

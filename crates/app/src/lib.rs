@@ -40,6 +40,7 @@ use actors::upstream::Upstream;
 use actors::witness::Witnesses;
 use domain::ids::NodeId;
 use domain::node::CLOCK_DIFFERENCE_MAX;
+use domain::prices::PriceTable;
 use domain::registry::Registry;
 use domain::secret::CodeKey;
 use domain::{Clock, Rng};
@@ -83,6 +84,8 @@ pub struct AppState {
     pub codes: CodeKey,
     /// The registry of event types.
     pub registry: Arc<Registry>,
+    /// The prices of models.
+    pub prices: Arc<PriceTable>,
     /// Finds computers by their secrets.
     pub lookup: MachineLookup,
     /// Registration and claims of agents.
@@ -160,6 +163,7 @@ impl App {
         let store = store.with_holder(node);
         let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
         let upstream = upstream.with_registry(&registry);
+        let prices = Arc::new(settings.prices().map_err(BuildError::Prices)?);
         let builder = Builder { settings: &settings, store: &store, clock: &clock, rng: &rng, urls: &urls, node };
         let (keys, codes) = builder.keys().await?;
         let claims = builder.claims(codes.clone(), &keys)?;
@@ -204,6 +208,7 @@ impl App {
             store,
             codes,
             registry,
+            prices,
             lookup,
             claims,
             devices,

@@ -15,6 +15,7 @@
 //! | [`machines`] | register, list and detach computers |
 //! | [`consent`] | read and set consent levels |
 //! | [`activity`] | the recorded events that a party may see |
+//! | [`agent_sessions`] | sums over the events of a session of an agent |
 //! | [`closing`] | close an account |
 //! | [`export`] | everything that an account has |
 //! | [`labels`] | names of computers and agents |
@@ -25,6 +26,7 @@
 //! | [`oidc`] | sign-in with OpenID Connect providers |
 
 pub mod activity;
+pub mod agent_sessions;
 pub mod agents;
 pub mod api_keys;
 pub mod claims;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use actors::agent_sessions::SessionFollower;
 use actors::anchor::Anchor;
 use actors::backfill::Backfill;
 use actors::budget::BudgetKeeper;
@@ -50,6 +51,9 @@ const SEQUENCE_REST: (Duration, Duration) = (Duration::from_secs(3), Duration::f
 /// Rest of the meter, which the local sequencer wakes; other nodes count the leaves that they add.
 const METER_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(20));
 
+/// Rest of the actor that adds events to sessions, which the local sequencer wakes.
+const SESSIONS_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(20));
+
 /// Pause between two passes that compute missing embeddings.
 const EMBED_MISSING_EVERY: Duration = Duration::from_secs(5);
 
@@ -66,6 +70,8 @@ pub(super) struct Wakers {
     pub appended: Waker,
     /// The tree has grown: the meter.
     pub grown: Waker,
+    /// The tree has grown: the actor that adds events to sessions.
+    pub followed: Waker,
     /// A checkpoint was signed: the anchor.
     pub signed: Waker,
     /// Other processes changed something: the reader of changes.
@@ -117,10 +123,13 @@ impl Supervised<'_> {
             return Vec::new();
         };
         let settings = &self.builder.settings.log;
-        let Wakers { appended, grown, signed, .. } = &self.wakers;
+        let Wakers { appended, grown, followed, signed, .. } = &self.wakers;
         let grouped = GroupedIntake::new(log.clone(), GROUP_MAX, appended.clone());
-        let sequence =
-            Sequence { log: log.clone(), events_max: SEQUENCE_MAX, grown: vec![grown.clone(), signed.clone()] };
+        let sequence = Sequence {
+            log: log.clone(),
+            events_max: SEQUENCE_MAX,
+            grown: vec![grown.clone(), followed.clone(), signed.clone()],
+        };
         let mut children = vec![
             ChildSpec::singleton(intake, move || (grouped.clone(), ())),
             self.resting(ActorKind::Sequence, sequence, settings.checkpoint_every, SEQUENCE_REST, appended),
@@ -166,10 +175,10 @@ impl Supervised<'_> {
     }
 
     /// The actors that no request waits for.
-    fn housekeeping(&self) -> [ChildSpec; 7] {
+    fn housekeeping(&self) -> Vec<ChildSpec> {
         let Builder { settings, store, clock, .. } = self.builder;
         let Counters { usage, presence, budgets } = self.counters;
-        let Wakers { grown, changed, .. } = &self.wakers;
+        let Wakers { grown, followed, changed, .. } = &self.wakers;
         let changes = ChangeFeed {
             store: (*store).clone(),
             clock: (*clock).clone(),
@@ -186,15 +195,22 @@ impl Supervised<'_> {
             outbox: settings.data.dir.join(OUTBOX),
             mail_files_kept: settings.mail.files_kept,
         };
-        [
+        let mut children = vec![
             self.periodic(ActorKind::Outbox, self.outbox.clone(), settings.consent.outbox_every),
             self.resting(ActorKind::Watch, changes, SECOND, WATCH_REST, changed),
             self.resting(ActorKind::Meter, UsageMeter(usage.clone()), SECOND, METER_REST, grown),
+        ];
+        if let Upstream::Embedded { log, .. } = self.log.0 {
+            let follower = SessionFollower(log.clone());
+            children.push(self.resting(ActorKind::AgentSessions, follower, SECOND, SESSIONS_REST, followed));
+        }
+        children.extend([
             self.periodic(ActorKind::Presence, PresencePass(presence.clone()), SECOND),
             self.periodic(ActorKind::Budget, BudgetKeeper(budgets.clone()), SECOND),
             self.periodic(ActorKind::Node, NodePass(self.nodes.clone()), Duration::from_secs(BEAT_SECONDS)),
             self.periodic(ActorKind::Janitor, janitor, settings.janitor.every),
-        ]
+        ]);
+        children
     }
 
     /// A periodic actor that rests on PostgreSQL while there is no work: an idle node must cost the database little.

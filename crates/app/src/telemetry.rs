@@ -16,6 +16,7 @@
 //! | `attache_log_unplaced_events` | gauge | – | events of the embedded log that have no place in its tree yet |
 //! | `attache_log_unindexed_events` | gauge | – | events of the embedded log that its indexes do not have yet (SQLite) |
 //! | `attache_log_sequenced_total` | counter | – | events given their place in the tree |
+//! | `attache_session_events_total` | counter | – | events that sessions of agents include, or that name none |
 //! | `attache_log_halted` | gauge | – | 1 while the log does not continue a remembered checkpoint and is not signed |
 //! | `attache_database_connections` | gauge | `database` | open connections to `main` and to `log` |
 //! | `attache_database_connections_idle` | gauge | `database` | open connections that are not in use |

@@ -27,6 +27,7 @@
 mod account;
 mod activity;
 mod agent_auth;
+mod agent_sessions;
 mod consent;
 mod device;
 mod error;
@@ -44,6 +45,7 @@ use std::sync::Arc;
 use domain::secret::Secret;
 
 pub use activity::ActivityQuery;
+pub use agent_sessions::{SessionQuery, TimelineQuery};
 pub use error::{Error, Refusal};
 pub use settings::{RetrySettings, Settings};
 pub use witness::{Observation, Violation, Witness, WitnessError};

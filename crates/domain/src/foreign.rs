@@ -54,12 +54,36 @@ pub fn escaped(json: &str) -> String {
     out
 }
 
+/// A cell of a CSV file (RFC 4180). A text that a spreadsheet would interpret as a formula gets an apostrophe as prefix.
+pub fn csv_cell(text: &str) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let text = if is_formula { format!("'{text}") } else { text.to_owned() };
+    if text.contains(['"', ',', '\n', '\r', '\'']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn a_cell_is_never_a_formula_and_never_two_cells() {
+        for (text, written) in [
+            ("plain text", "plain text"),
+            ("", ""),
+            ("a,b", "\"a,b\""),
+            ("a\"b", "\"a\"\"b\""),
+            ("=HYPERLINK(\"x\")", "\"'=HYPERLINK(\"\"x\"\")\""),
+            ("+1", "\"'+1\""),
+            ("-1", "\"'-1\""),
+            ("@SUM(A1)", "\"'@SUM(A1)\""),
+            ("\t=1", "\"'\t=1\""),
+        ] {
+            assert_eq!(csv_cell(text), written);
+        }
+    }
 
     #[test]
     fn words_move_no_cursor_and_turn_no_line_around() {

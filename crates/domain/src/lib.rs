@@ -16,6 +16,7 @@
 //! | [`merkle`] | hashes of a Merkle tree, and verification of its proofs |
 //! | [`epoch`]
 //! the first record of an epoch of the log |
+//! | [`agent_session`] | sessions of agents: what an event adds to its session's sums |
 //! | [`registry`] | event types, lanes, payload schemas |
 //! | [`consent`] | levels and the effective level |
 //! | [`held`] | the checks that forward or hold an event, in their order |
@@ -42,12 +43,14 @@
 //! | [`tool`] | the tools that are named as agents |
 //! | [`token`] | token scopes and identity assertions |
 //! | [`usage`] | plans, windows and the remaining quota |
+//! | [`prices`] | prices of models, and the costs of tokens |
 //! | [`node`] | servers on one database and their differences |
 //! | [`clock`], [`rng`] | time and randomness as values |
 //! | [`reasons()`] | an error and its causes on one line |
 //! | [`brief()`] | messages about a text, without the text |
 
 pub mod agent_right;
+pub mod agent_session;
 pub mod api_key;
 pub mod batch;
 mod brief;
@@ -79,6 +82,7 @@ pub mod mail;
 pub mod memory;
 pub mod merkle;
 pub mod node;
+pub mod prices;
 mod reasons;
 pub mod recorder;
 pub mod registry;

@@ -6,7 +6,8 @@
 //! 2. [`Log::sequence`] assigns tree positions to new events, in the order of commits, and signs a checkpoint over the grown tree. It
 //!    never signs a tree that does not extend the last signed one.
 //! 3. [`Log::audit`] reads the log again and verifies every event, every chain, the tree and its signature.
-//! 4. All other operations read: activity, proofs, checkpoint, consistency, keys, usage. All are index lookups, for any length of the log.
+//! 4. [`Log::follow_sessions`] adds events to the sums of their sessions, behind the log.
+//! 5. All other operations read: activity, sessions, proofs, checkpoint, consistency, keys, usage. All are index lookups, for any length of the log.
 //!
 //! An SQLite file is written by one thread that owns its connection (`log/writer.rs`); on PostgreSQL (`log/postgres.rs`) several processes
 //! write without waiting for each other.
@@ -31,6 +32,7 @@ mod read;
 mod recent;
 mod replica;
 mod sequence;
+mod sessions;
 mod settings;
 mod sql;
 mod summaries;
@@ -50,4 +52,8 @@ pub use job::{Append, AppendOutcome, AppendReply, Sequenced};
 pub use memory::SeenCheckpoint;
 pub use memory::file::{MemoryFault, MemoryFile};
 pub use postgres::ContendedEvents;
+pub use sessions::{
+    AgentSession, MODEL_DAYS_MAX, ModelDay, ModelUse, SESSION_FILES_MAX, SESSIONS_MAX, SessionEvent, SessionPage,
+    SessionQuery, TimelinePage, session_page_statement,
+};
 pub use settings::WriterSettings;

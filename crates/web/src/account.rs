@@ -7,6 +7,8 @@
 //! | [`consent`](mod@consent) | how much every computer may record, lane by lane |
 //! | [`access`] | browsers that are signed in, keys of the knowledge API |
 //! | [`activity`] | recorded events with their proofs, and held events |
+//! | [`costs`] | tokens and costs of models |
+//! | [`sessions`] | sessions of agents, and their timelines |
 //! | [`data`](mod@data) | the download of everything, and the end of the account |
 //! | [`webhooks`] | endpoints that the account is notified at |
 //! | [`feed`] | the same notifications in a feed reader |
@@ -17,11 +19,13 @@ pub mod activity;
 pub mod agent;
 pub mod computer;
 pub mod consent;
+pub mod costs;
 pub mod data;
 pub mod feed;
 pub mod home;
 mod kinds;
 pub mod pause;
+pub mod sessions;
 pub mod undo;
 pub mod webhooks;
 

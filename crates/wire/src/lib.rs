@@ -11,9 +11,11 @@
 //! | [`device`] | *Device attachment*, and registration of computers |
 //! | [`account`] | *Account summary*, *`AccountComputers`*, sessions and keys |
 //! | [`usage`] | *`UsageBar`* |
+//! | [`costs`] | tokens and costs of models |
 //! | [`consent`] | *Consent* |
 //! | [`events`] | *Events* |
 //! | [`activity`] | *Activity and audit* |
+//! | [`agent_session`] | sessions of agents |
 //! | [`knowledge`] | *Knowledge API* |
 //! | [`webhook`] | endpoints of accounts and their deliveries |
 //! | [`mcp`] | tools of both MCP servers |
@@ -23,7 +25,9 @@
 pub mod account;
 pub mod activity;
 pub mod agent_auth;
+pub mod agent_session;
 pub mod consent;
+pub mod costs;
 pub mod device;
 pub mod error;
 pub mod events;

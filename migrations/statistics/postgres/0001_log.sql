@@ -61,6 +61,93 @@ CREATE TABLE chain_heads (
     PRIMARY KEY (machine_id, agent_id)
 );
 
+-- SESSIONS OF AGENTS, written after the log
+
+-- Number of events, in the order of the log, that the following tables include.
+CREATE TABLE session_progress (
+    id BIGINT PRIMARY KEY CHECK (id = 1),
+    events BIGINT NOT NULL
+);
+
+INSERT INTO session_progress (id, events) VALUES (1, 0);
+
+-- Sums over the events of a session.
+CREATE TABLE agent_sessions (
+    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- First 16 bytes of the SHA-256 of computer, identity, agent kind and session id.
+    id UUID NOT NULL UNIQUE,
+    machine_id UUID NOT NULL,
+    user_cuid TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    session_uuid UUID NOT NULL,
+    project_id TEXT,
+    -- Name of the working folder, from an event of the level `full`.
+    folder TEXT,
+    -- Times of the sender's clock.
+    first_ms BIGINT NOT NULL,
+    last_ms BIGINT NOT NULL,
+    -- Time of the newest event that ended the session.
+    ended_ms BIGINT,
+    -- Time of receipt of the newest event, which orders lists.
+    received_at_ms BIGINT NOT NULL,
+    -- Time before prompts and after requests for a permission.
+    waiting_ms BIGINT NOT NULL,
+    -- Whether the newest event requests a permission.
+    is_request BOOLEAN NOT NULL,
+    events BIGINT NOT NULL,
+    tool_calls BIGINT NOT NULL,
+    failures BIGINT NOT NULL,
+    blocked BIGINT NOT NULL,
+    prompts BIGINT NOT NULL,
+    model_calls BIGINT NOT NULL,
+    subagents BIGINT NOT NULL,
+    input_tokens BIGINT NOT NULL,
+    output_tokens BIGINT NOT NULL,
+    tool_ms BIGINT NOT NULL
+);
+
+-- Pages of sessions, with the columns that they are filtered by.
+CREATE INDEX agent_sessions_by_recorder
+    ON agent_sessions (machine_id, user_cuid, received_at_ms, number, agent_id, project_id);
+
+-- The events of a session, by their numbers.
+CREATE TABLE session_events (
+    session BIGINT NOT NULL,
+    event BIGINT NOT NULL,
+    PRIMARY KEY (session, event)
+);
+
+-- Digests of the files that a session names.
+CREATE TABLE session_files (
+    session BIGINT NOT NULL,
+    file BIGINT NOT NULL,
+    PRIMARY KEY (session, file)
+);
+
+-- The models of a session, by name; empty if the event does not name it.
+CREATE TABLE session_models (
+    session BIGINT NOT NULL,
+    model TEXT NOT NULL,
+    calls BIGINT NOT NULL,
+    input_tokens BIGINT NOT NULL,
+    output_tokens BIGINT NOT NULL,
+    PRIMARY KEY (session, model)
+);
+
+-- Use of models by UTC day of receipt, also outside of sessions. An event without a project has an empty one.
+CREATE TABLE model_days (
+    machine_id UUID NOT NULL,
+    user_cuid TEXT NOT NULL,
+    day BIGINT NOT NULL,
+    agent_id TEXT NOT NULL,
+    project_id TEXT NOT NULL,
+    model TEXT NOT NULL,
+    calls BIGINT NOT NULL,
+    input_tokens BIGINT NOT NULL,
+    output_tokens BIGINT NOT NULL,
+    PRIMARY KEY (machine_id, user_cuid, day, agent_id, project_id, model)
+);
+
 -- THE TREE
 
 -- Events without a place in the tree.

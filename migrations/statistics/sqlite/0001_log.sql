@@ -115,6 +115,93 @@ CREATE TABLE id_fences (
     PRIMARY KEY (run, first_id)
 ) STRICT, WITHOUT ROWID;
 
+-- SESSIONS OF AGENTS, written after the log
+
+-- Number of events, in the order of the log, that the following tables include.
+CREATE TABLE session_progress (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    events INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO session_progress (id, events) VALUES (1, 0);
+
+-- Sums over the events of a session.
+CREATE TABLE agent_sessions (
+    number INTEGER PRIMARY KEY,
+    -- First 16 bytes of the SHA-256 of computer, identity, agent kind and session id.
+    id BLOB NOT NULL UNIQUE,
+    machine_id BLOB NOT NULL,
+    user_cuid TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    session_uuid BLOB NOT NULL,
+    project_id TEXT,
+    -- Name of the working folder, from an event of the level `full`.
+    folder TEXT,
+    -- Times of the sender's clock.
+    first_ms INTEGER NOT NULL,
+    last_ms INTEGER NOT NULL,
+    -- Time of the newest event that ended the session.
+    ended_ms INTEGER,
+    -- Time of receipt of the newest event, which orders lists.
+    received_at_ms INTEGER NOT NULL,
+    -- Time before prompts and after requests for a permission.
+    waiting_ms INTEGER NOT NULL,
+    -- Whether the newest event requests a permission.
+    is_request INTEGER NOT NULL,
+    events INTEGER NOT NULL,
+    tool_calls INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    blocked INTEGER NOT NULL,
+    prompts INTEGER NOT NULL,
+    model_calls INTEGER NOT NULL,
+    subagents INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    tool_ms INTEGER NOT NULL
+) STRICT;
+
+-- Pages of sessions, with the columns that they are filtered by.
+CREATE INDEX agent_sessions_by_recorder
+    ON agent_sessions (machine_id, user_cuid, received_at_ms, number, agent_id, project_id);
+
+-- The events of a session, by their numbers.
+CREATE TABLE session_events (
+    session INTEGER NOT NULL,
+    event INTEGER NOT NULL,
+    PRIMARY KEY (session, event)
+) STRICT, WITHOUT ROWID;
+
+-- Digests of the files that a session names.
+CREATE TABLE session_files (
+    session INTEGER NOT NULL,
+    file INTEGER NOT NULL,
+    PRIMARY KEY (session, file)
+) STRICT, WITHOUT ROWID;
+
+-- The models of a session, by name; empty if the event does not name it.
+CREATE TABLE session_models (
+    session INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    PRIMARY KEY (session, model)
+) STRICT, WITHOUT ROWID;
+
+-- Use of models by UTC day of receipt, also outside of sessions. An event without a project has an empty one.
+CREATE TABLE model_days (
+    machine_id BLOB NOT NULL,
+    user_cuid TEXT NOT NULL,
+    day INTEGER NOT NULL,
+    agent_id TEXT NOT NULL,
+    project_id TEXT NOT NULL,
+    model TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    PRIMARY KEY (machine_id, user_cuid, day, agent_id, project_id, model)
+) STRICT, WITHOUT ROWID;
+
 -- THE TREE
 
 -- Hashes of the tree, 256 in a tile (C2SP tlog-tiles).

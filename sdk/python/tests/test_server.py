@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Set, Tuple
@@ -271,6 +272,20 @@ class Events(WithServer):
         page = self.server.as_computer(computer).activity(lane="memory")
         self.assertEqual((len(page.events), page.events[0]["seq"]), (1, 0))
         self.assertEqual(page.unclassified[0]["event_id"], held.event_id)
+
+    def test_sessions_are_listed_with_their_costs(self) -> None:
+        computer = self.attached()
+        acting, session = self.server.as_computer(computer), "019b76da-a800-7a67-8a14-94a3f41b0601"
+        answer = {"model": "claude-sonnet-4-5", "input_tokens": 1_000_000, "output_tokens": 0}
+        sent = self.server.chain(computer, "codex").send("llm.completed", answer, level="full", session_uuid=session, project_id="shop")
+        assert isinstance(sent, Recorded)
+        end = time.monotonic() + 30
+        while not acting.sessions(agent="codex").sessions and time.monotonic() < end:
+            time.sleep(0.2)
+        (found,) = acting.sessions(project="shop").sessions
+        self.assertEqual((found["session_uuid"], found["model_calls"], found["cost_microdollars"]), (session, 1, 3_000_000))
+        self.assertEqual([event["event_id"] for event in acting.session(found["id"], limit=5).events], [sent.event_id])
+        self.assertEqual(acting.costs(7).total_microdollars, 3_000_000)
 
     def test_consent_is_honoured_before_anything_is_sent(self) -> None:
         computer, relay = self.attached(), self.relay()

@@ -6,7 +6,8 @@ import { Http, Pace, type Options } from "./http.js";
 import { newCuid, sleep, uuid7 } from "./platform.js";
 import { openCheckpoint, verifyConsistency } from "./proof.js";
 import type {
-  AccountSummary, ActivityPage, AuditProof, Checkpoint, Claim, Computer, DeviceCode, EventType, Lane, Level, LogKey, Registration, Tokens,
+  AccountSummary, ActivityPage, AgentSessions, AgentSessionTimeline, AuditProof, Checkpoint, Claim, Computer, Costs, DeviceCode, EventType, Lane, Level,
+  LogKey, Registration, SessionQuery, Tokens,
 } from "./types.js";
 
 /** An access token is exchanged this many milliseconds before it expires. */
@@ -139,6 +140,21 @@ export class Client extends Http {
   /** A page of recorded events, newest first. */
   activity(query: { limit?: number; cursor?: string; since?: string; lane?: Lane } = {}): Promise<ActivityPage> {
     return this.json("GET", "/api/v1/activity", { query });
+  }
+
+  /** A page of sessions of agents, the one with the newest event first. */
+  sessions(query: SessionQuery = {}): Promise<AgentSessions> {
+    return this.json("GET", "/api/v1/activity/sessions", { query });
+  }
+
+  /** Tokens and costs of models in the last days, 1 to 400. */
+  costs(days = 30): Promise<Costs> {
+    return this.json("GET", "/api/v1/usage/costs", { query: { days } });
+  }
+
+  /** A session of an agent, and a page of its events, newest first. */
+  session(id: string, query: { limit?: number; cursor?: string } = {}): Promise<AgentSessionTimeline> {
+    return this.json("GET", `/api/v1/activity/sessions/${encodeURIComponent(id)}`, { query });
   }
 
   /** The effective level of a computer: its own with a machine secret, `machineUuid` as an agent. */

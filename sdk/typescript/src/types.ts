@@ -87,6 +87,104 @@ export interface ActivityPage {
   unclassified_truncated?: boolean;
 }
 
+/** Filter of sessions; `since` is a date-time or milliseconds since 1970, `day` a UTC day such as `2026-01-31`. */
+export type SessionQuery = {
+  limit?: number;
+  cursor?: string;
+  since?: string;
+  day?: string;
+  agent?: string;
+  project?: string;
+  computer?: string;
+};
+
+export interface AgentSessions {
+  sessions: AgentSession[];
+  next_cursor: string | null;
+}
+
+/** A session of an agent: sums over the events that name it. Times ending in `_ms` are milliseconds. */
+export interface AgentSession {
+  id: string;
+  machine_uuid: string;
+  agent_id: string;
+  session_uuid: string;
+  project_id: string | null;
+  folder: string | null;
+  started_ms: number;
+  last_ms: number;
+  ended_ms: number | null;
+  received_at: string;
+  waiting_ms: number;
+  tool_ms: number;
+  events: number;
+  tool_calls: number;
+  failures: number;
+  blocked: number;
+  prompts: number;
+  model_calls: number;
+  subagents: number;
+  files: number;
+  input_tokens: number;
+  output_tokens: number;
+  cost_microdollars: number;
+  unpriced: boolean;
+  models: ModelUse[];
+}
+
+export interface ModelUse {
+  model: string | null;
+  calls: number;
+  input_tokens: number;
+  output_tokens: number;
+}
+
+/** Tokens and costs of models, at list prices. Amounts are in millionths of a US dollar. */
+export interface Costs {
+  prices_as_of: string;
+  first_day: string;
+  last_day: string;
+  total_microdollars: number;
+  unpriced_models: (string | null)[];
+  rows: CostRow[];
+  truncated: boolean;
+}
+
+export interface CostRow {
+  day: string;
+  agent_id: string;
+  project_id: string | null;
+  model: string | null;
+  calls: number;
+  input_tokens: number;
+  output_tokens: number;
+  cost_microdollars: number | null;
+}
+
+export interface AgentSessionTimeline {
+  session: AgentSession;
+  events: SessionEvent[];
+  next_cursor: string | null;
+}
+
+export interface SessionEvent {
+  event_id: string;
+  event_type: string;
+  lane: Lane;
+  ts_edge_ms: number;
+  received_at: string;
+  consent_level: Level;
+  summary: string;
+  activity: string | null;
+  skill: string | null;
+  subagent: string | null;
+  model: string | null;
+  succeeded: boolean | null;
+  duration_ms: number | null;
+  input_tokens: number | null;
+  output_tokens: number | null;
+}
+
 export interface ActivityEntry {
   event_id: string;
   event_type: string;

@@ -5,6 +5,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { describe, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 
 import { BatchFailed, Client, Knowledge, ProofError, Refused, StateError, Unconfirmed, Unreachable, verify } from "attache-client";
 import { fileState } from "attache-client/node";
@@ -228,6 +229,20 @@ describe("events", withServer, () => {
     const page = await server.asComputer(computer).activity({ lane: "memory" });
     assert.deepEqual(page.events.map(({ seq }) => seq), [0]);
     assert.equal(page.unclassified?.[0]?.event_id, held.eventId);
+  });
+
+  test("sessions are listed with their costs", async () => {
+    const computer = await attached();
+    const [acting, sessionUuid] = [server.asComputer(computer), "019b76da-a800-7a67-8a14-94a3f41b0601"];
+    const answer = { model: "claude-sonnet-4-5", input_tokens: 1_000_000, output_tokens: 0 };
+    const sent = await server.chain(computer, { agentId: "codex" }).send("llm.completed", answer, { ...FULL, sessionUuid, projectId: "shop" });
+    for (const end = Date.now() + 30_000; (await acting.sessions({ agent: "codex" })).sessions.length === 0 && Date.now() < end; ) await sleep(200);
+    const [found] = (await acting.sessions({ project: "shop" })).sessions;
+    assert.ok(found !== undefined);
+    assert.deepEqual([found.session_uuid, found.model_calls, found.cost_microdollars], [sessionUuid, 1, 3_000_000]);
+    const timeline = await acting.session(found.id, { limit: 5 });
+    assert.deepEqual(timeline.events.map(({ event_id }) => event_id), [eventOf(sent)]);
+    assert.equal((await acting.costs(7)).total_microdollars, 3_000_000);
   });
 
   test("consent is honoured before anything is sent", async (t) => {

@@ -30,7 +30,7 @@ impl Log {
         self.memory.open(path, installation)?;
         match self.compare().await {
             // A damaged tree is reported by the passes that sign.
-            Err(error) if !matches!(error, LogError::Halted(_)) && !error.is_of_the_tree() => Err(error),
+            Err(error) if !matches!(error, LogError::Halted(_)) && !error.is_beside_the_log() => Err(error),
             _ => Ok(()),
         }
     }

@@ -53,6 +53,9 @@ pub enum LogError {
     /// The commit of the event's group failed; all events of the group share the error.
     #[error(transparent)]
     Group(Arc<Self>),
+    /// Events could not be added to their sessions.
+    #[error("cannot add events to their sessions")]
+    Sessions(#[source] Box<Self>),
     /// `log.origin` is not the name of a log.
     #[error(transparent)]
     Name(#[from] InvalidLogName),
@@ -118,9 +121,9 @@ impl LogError {
         }
     }
 
-    /// Whether only the stored tree cannot grow. Appends are not affected.
-    pub(super) fn is_of_the_tree(&self) -> bool {
-        matches!(self, Self::Inconsistent | Self::Tree(_) | Self::Gap(_))
+    /// Whether only the stored tree cannot grow, or only the tables of sessions. Appends are not affected.
+    pub(super) fn is_beside_the_log(&self) -> bool {
+        matches!(self, Self::Inconsistent | Self::Tree(_) | Self::Gap(_) | Self::Sessions(_))
     }
 
     /// Whether the error is a panic of the writer.

@@ -369,11 +369,11 @@ impl Cursor {
     /// After every event.
     pub(super) const LAST: Self = Self { received_at_ms: i64::MAX, id: i64::MAX };
 
-    fn written(self) -> String {
+    pub(super) fn written(self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode([self.received_at_ms.to_be_bytes(), self.id.to_be_bytes()].concat())
     }
 
-    fn read(text: &str) -> Option<Self> {
+    pub(super) fn read(text: &str) -> Option<Self> {
         let bytes: [u8; 16] = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
         let [received_at_ms, id] = [&bytes[..8], &bytes[8..]].map(|half| half.try_into().map(i64::from_be_bytes));
         Some(Self { received_at_ms: received_at_ms.ok()?, id: id.ok()? })

@@ -3,8 +3,8 @@
 //! 1. Events arrive in a queue. The thread takes all waiting events, up to `group_max`, judges them against the heads of their chains in
 //!    memory, and commits them in one transaction with one `fsync`.
 //! 2. Each sender is answered after the commit.
-//! 3. Between groups the thread places committed events in the tree ([`tree`]), writes the indexes ([`index`], [`ids`]), a bounded number
-//!    of rows in each transaction, and copies the write-ahead log into the file ([`Worker::checkpoint`]). No sender waits for this work;
+//! 3. Between groups the thread places committed events in the tree ([`tree`]), writes the indexes ([`index`], [`ids`]) and the tables of
+//!    sessions ([`sessions`]), a bounded number of rows in each transaction, and copies the write-ahead log into the file ([`Worker::checkpoint`]). No sender waits for this work;
 //!    only the next group does.
 //!
 //! The memory of the thread is derived from the log: heads, sources and the newest events. Each transaction first checks whether another
@@ -19,6 +19,7 @@ mod ids;
 mod index;
 mod open;
 mod progress;
+mod sessions;
 mod transaction;
 mod tree;
 mod unplaced;
@@ -40,6 +41,7 @@ use tokio::sync::oneshot;
 use self::group::Committed;
 pub use self::ids::{ENTRY_BYTES, number_in};
 use self::open::Open;
+use self::sessions::SessionPass;
 use self::tree::Pass;
 use super::error::{DuringSqlite as _, LogError};
 use super::health::appends::Appends;
@@ -54,6 +56,9 @@ const PARTS: u64 = 16;
 const LENGTH_MAX: u64 = 4;
 /// Number of events after which a slice of an index is written even if more events wait.
 const SLICE_EVERY: usize = 256;
+/// Number of events after which events are added to sessions even if more events wait; larger than the number that a transaction adds, so
+/// that a busy log grows at its own pace and sessions catch up later.
+const FOLLOW_EVERY: usize = 1_024;
 /// Maximum time between passes over the indexes, if there is an unindexed event.
 const INDEX_AFTER: Duration = Duration::from_secs(5);
 /// Maximum number of unindexed events. It is reached only if events can be written but the indexes cannot.
@@ -70,6 +75,8 @@ enum Job {
     Append(Vec<(Append, AppendReply)>),
     /// Assign places to at most this number of events.
     Sequence { events_max: u32, answer: oneshot::Sender<Result<Sequenced, LogError>> },
+    /// Add at most this number of events to their sessions.
+    FollowSessions { events_max: u32, answer: oneshot::Sender<Result<u32, LogError>> },
     /// Commit a change without effect.
     Probe(oneshot::Sender<Result<(), LogError>>),
     /// Stop; the sender is dropped after the connection is closed.
@@ -116,11 +123,13 @@ impl Writer {
             copier,
             has_rest: false,
             unsliced: 0,
+            unfollowed: 0,
             indexed_at: Instant::now(),
             index_error: None,
             queued: Arc::clone(&queued),
             waiting: VecDeque::new(),
             passes: VecDeque::new(),
+            session_passes: VecDeque::new(),
             closing: None,
         };
         let thread = thread::Builder::new().name("attache-log".to_owned());
@@ -147,6 +156,12 @@ impl Writer {
     #[boxed]
     pub async fn sequence(&self, events_max: u32) -> Result<Sequenced, LogError> {
         self.ask(|answer| Job::Sequence { events_max, answer }).await
+    }
+
+    /// Adds at most `events_max` events to their sessions; returns their number.
+    #[boxed]
+    pub async fn follow_sessions(&self, events_max: u32) -> Result<u32, LogError> {
+        self.ask(|answer| Job::FollowSessions { events_max, answer }).await
     }
 
     /// Commits a change without effect, to test whether the log accepts writes.
@@ -192,6 +207,8 @@ struct Worker {
     has_rest: bool,
     /// Number of events since a slice of an index was written.
     unsliced: usize,
+    /// Number of events since events were added to sessions.
+    unfollowed: usize,
     /// Time at which the last pass over the indexes started or failed.
     indexed_at: Instant,
     /// Error of the last slice; the next sequencing pass returns it.
@@ -200,6 +217,7 @@ struct Worker {
     queued: Arc<AtomicUsize>,
     waiting: VecDeque<(Append, AppendReply)>,
     passes: VecDeque<(Pass, oneshot::Sender<Result<Sequenced, LogError>>)>,
+    session_passes: VecDeque<(SessionPass, oneshot::Sender<Result<u32, LogError>>)>,
     /// Dropped last, after the connection.
     closing: Option<oneshot::Sender<()>>,
 }
@@ -207,7 +225,8 @@ struct Worker {
 impl Worker {
     fn run(mut self, queue: &Receiver<Job>) {
         loop {
-            let is_idle = self.waiting.is_empty() && self.passes.is_empty() && !self.has_index_work();
+            let has_pass = !self.passes.is_empty() || !self.session_passes.is_empty();
+            let is_idle = self.waiting.is_empty() && !has_pass && !self.has_index_work();
             let next = if is_idle { queue.recv().ok() } else { queue.try_recv().ok() };
             let mut is_over = is_idle && next.is_none();
             for job in next.into_iter().chain(queue.try_iter()) {
@@ -216,6 +235,7 @@ impl Worker {
             self.append_group();
             self.sequence_some();
             self.index_some();
+            self.follow_some_sessions();
             self.checkpoint();
             if is_over {
                 break;
@@ -231,6 +251,9 @@ impl Worker {
         match job {
             Job::Append(events) => self.waiting.extend(events),
             Job::Sequence { events_max, answer } => self.passes.push_back((Pass::new(events_max), answer)),
+            Job::FollowSessions { events_max, answer } => {
+                self.session_passes.push_back((SessionPass::new(events_max), answer));
+            }
             Job::Probe(answer) => {
                 drop(answer.send(self.guarded(Open::probe)));
             }
@@ -250,6 +273,7 @@ impl Worker {
         let (events, answers): (Vec<Append>, Vec<AppendReply>) = self.waiting.drain(..count).unzip();
         self.queued.fetch_sub(count, Ordering::AcqRel);
         self.unsliced += count;
+        self.unfollowed += count;
         let appended = if self.recent.len() < UNINDEXED_MAX {
             self.guarded(|open| open.append(&events))
         } else {
@@ -321,6 +345,22 @@ impl Worker {
         }
     }
 
+    /// Executes one transaction of the oldest pass over sessions, unless events wait and fewer than [`FOLLOW_EVERY`] were appended since
+    /// the last one.
+    fn follow_some_sessions(&mut self) {
+        if !self.waiting.is_empty() && self.unfollowed < FOLLOW_EVERY {
+            return;
+        }
+        let Some((mut pass, answer)) = self.session_passes.pop_front() else { return };
+        self.unfollowed = 0;
+        let step = |open: &mut Open| open.follow_sessions(&mut pass).map_err(|error| LogError::Sessions(error.into()));
+        match self.guarded(step) {
+            Ok(None) => self.session_passes.push_front((pass, answer)),
+            Ok(Some(added)) => drop(answer.send(Ok(added))),
+            Err(error) => drop(answer.send(Err(error))),
+        }
+    }
+
     /// Copies the write-ahead log into the file, on another thread and in parts, so that no group waits for a long copy. If the log exceeds
     /// its limit and only a small rest is left, this thread copies the rest, and the next commit overwrites the log from its start. A
     /// failure is ignored here: the next transaction shows whether the connection still works.
@@ -354,8 +394,8 @@ impl Worker {
     }
 
     /// Runs `job` with the connection, which is opened if there is none. After an error or a panic the connection and its memory are
-    /// dropped, except after a fault of the stored tree: it is detected before the memory changes, and reading the events after the tree
-    /// again in each pass would stop the appends.
+    /// dropped, except after a fault of the stored tree or of the tables of sessions: it changes no memory, and reading the events after
+    /// the tree again in each pass would stop the appends.
     fn guarded<T>(&mut self, job: impl FnOnce(&mut Open) -> Result<T, LogError>) -> Result<T, LogError> {
         const OPEN: &str = "open the log for writing";
         let (file, settings, recent, rng) = (&self.file, &self.settings, &self.recent, &self.rng);
@@ -374,7 +414,7 @@ impl Worker {
             job(open)
         }));
         let result = result.unwrap_or_else(|panic| Err(LogError::Crashed(words(panic.as_ref()))));
-        if result.as_ref().is_err_and(|error| !error.is_of_the_tree()) {
+        if result.as_ref().is_err_and(|error| !error.is_beside_the_log()) {
             self.open = None;
         }
         result

@@ -12,6 +12,7 @@ mod index;
 mod log;
 mod order;
 mod replica;
+mod sessions;
 mod summaries;
 mod tiles;
 mod tree;

@@ -7,7 +7,7 @@
 //! | [`news`] | the number of events that arrived since a page was shown |
 
 mod change;
-mod computers;
+pub(in crate::account) mod computers;
 pub mod event;
 pub mod export;
 mod filter;

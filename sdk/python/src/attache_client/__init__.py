@@ -15,15 +15,15 @@ from .canonical import canonical, parse_canonical, seal
 from .errors import AttacheError, BatchFailed, CanonicalError, ProofError, Refused, StateError, Unconfirmed, Unreachable
 from .proof import Checkpoint, Verified, open_checkpoint, verify, verify_consistency, verify_inclusion
 from .types import (
-    ActivityPage, BatchMessage, Claim, Complete, Computer, DeviceCode, Held, Imported, ItemError, Lane, Level, LogKey, Memory, MemoryEntry, Note, Outcome,
-    Progress, Recorded, Registration, SearchResult, Skipped, Space, SpaceDeleted, Success, Tokens, Withheld,
+    ActivityPage, AgentSessions, AgentSessionTimeline, BatchMessage, Claim, Complete, Computer, Costs, DeviceCode, Held, Imported, ItemError, Lane, Level, LogKey,
+    Memory, MemoryEntry, Note, Outcome, Progress, Recorded, Registration, SearchResult, Skipped, Space, SpaceDeleted, Success, Tokens, Withheld,
 )  # fmt: skip
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "ActivityPage", "AsyncBatch", "AsyncChain", "AsyncClient", "AsyncKnowledge", "AttacheError", "Batch", "BatchFailed", "BatchMessage",
-    "CanonicalError", "Chain", "Checkpoint", "Claim", "Client", "Complete", "Computer", "DeviceCode", "Held", "Imported", "ItemError", "Knowledge",
+    "ActivityPage", "AgentSessionTimeline", "AgentSessions", "AsyncBatch", "AsyncChain", "AsyncClient", "AsyncKnowledge", "AttacheError", "Batch", "BatchFailed", "BatchMessage",
+    "CanonicalError", "Chain", "Checkpoint", "Claim", "Client", "Complete", "Computer", "Costs", "DeviceCode", "Held", "Imported", "ItemError", "Knowledge",
     "Lane", "Level", "LogKey", "Memory", "MemoryEntry", "Note", "Outcome", "Progress", "ProofError", "Recorded", "Refused", "Registration", "Retry", "SearchResult",
     "Skipped", "Space", "SpaceDeleted", "StateError", "Success", "Tokens", "Unconfirmed", "Unreachable", "Verified", "Withheld", "canonical", "open_checkpoint",
     "parse_canonical", "seal", "verify", "verify_consistency", "verify_inclusion",

@@ -18,8 +18,8 @@ from ._core import ChainState, Pace, Retry, SseLines
 from .errors import AttacheError, BatchFailed, ProofError, Refused, Unconfirmed, Unreachable
 from .proof import Checkpoint, open_checkpoint, verify_consistency
 from .types import (
-    ActivityPage, BatchMessage, Claim, Complete, Computer, DeviceCode, Held, Imported, ItemError, Lane, Level, LogKey, Memory, MemoryEntry, Note, Outcome,
-    Recorded, Registration, SearchResult, Space, SpaceDeleted, Tokens, Withheld, build,
+    ActivityPage, AgentSessions, AgentSessionTimeline, BatchMessage, Claim, Complete, Computer, Costs, DeviceCode, Held, Imported, ItemError, Lane, Level,
+    LogKey, Memory, MemoryEntry, Note, Outcome, Recorded, Registration, SearchResult, Space, SpaceDeleted, Tokens, Withheld, build,
 )  # fmt: skip
 
 T = TypeVar("T")
@@ -239,6 +239,31 @@ class Client(_Http):
         given = {"limit": limit, "cursor": cursor, "since": since, "lane": lane}
         query = {name: value for name, value in given.items() if value is not None}
         return build(ActivityPage, self._json("GET", "/api/v1/activity", params=query))
+
+    def sessions(
+        self,
+        *,
+        limit: Optional[int] = None,
+        cursor: Optional[str] = None,
+        since: Optional[str] = None,
+        day: Optional[str] = None,
+        agent: Optional[str] = None,
+        project: Optional[str] = None,
+        computer: Optional[str] = None,
+    ) -> AgentSessions:
+        """A page of sessions of agents, the one with the newest event first. ``day`` is a UTC day such as ``2026-01-31``."""
+        given = {"limit": limit, "cursor": cursor, "since": since, "day": day, "agent": agent, "project": project, "computer": computer}
+        query = {name: value for name, value in given.items() if value is not None}
+        return build(AgentSessions, self._json("GET", "/api/v1/activity/sessions", params=query))
+
+    def costs(self, days: int = 30) -> Costs:
+        """Tokens and costs of models in the last days, 1 to 400, at list prices. Amounts are in millionths of a US dollar."""
+        return build(Costs, self._json("GET", "/api/v1/usage/costs", params={"days": days}))
+
+    def session(self, session_id: str, *, limit: Optional[int] = None, cursor: Optional[str] = None) -> AgentSessionTimeline:
+        """A session of an agent, and a page of its events, newest first."""
+        query = {name: value for name, value in {"limit": limit, "cursor": cursor}.items() if value is not None}
+        return build(AgentSessionTimeline, self._json("GET", f"/api/v1/activity/sessions/{session_id}", params=query))
 
     def consent(self, lane: Lane, machine_uuid: Optional[str] = None) -> Level:
         """The effective level of a computer: its own with a machine secret, ``machine_uuid`` as an agent."""

@@ -114,6 +114,36 @@ class ActivityPage:
 
 
 @dataclass(frozen=True)
+class AgentSessions:
+    """Sessions of agents, the one with the newest event first. Each has the sums over the events that name it."""
+
+    sessions: List[Dict[str, Any]]
+    next_cursor: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class AgentSessionTimeline:
+    """A session of an agent, and a page of its events, newest first."""
+
+    session: Dict[str, Any]
+    events: List[Dict[str, Any]]
+    next_cursor: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Tokens and costs of models by day, agent kind, project and model. Amounts are in millionths of a US dollar."""
+
+    prices_as_of: str
+    first_day: str
+    last_day: str
+    total_microdollars: int
+    unpriced_models: List[Optional[str]]
+    rows: List[Dict[str, Any]]
+    truncated: bool = False
+
+
+@dataclass(frozen=True)
 class LogKey:
     """A key of the log."""
 

@@ -6,6 +6,7 @@
 
 pub use store::held::Unclassified;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use actors::upstream::Upstream;
@@ -45,11 +46,13 @@ pub struct ActivitySettings {
     pub search_events_max: u32,
     /// Maximum number of events of an export.
     pub export_events_max: u32,
+    /// TOML file with prices of models, in place of the built-in table.
+    pub prices: Option<PathBuf>,
 }
 
 impl Default for ActivitySettings {
     fn default() -> Self {
-        Self { page_events: 50, search_events_max: 5_000, export_events_max: 100_000 }
+        Self { page_events: 50, search_events_max: 5_000, export_events_max: 100_000, prices: None }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use api::named::Named;
 use app::services::activity::browse::Activity;
+use app::services::agent_sessions::session_of;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -44,6 +45,8 @@ struct EventPage {
     /// The agent and the computer.
     source: String,
     received: Option<Moment>,
+    /// Id of its session, if it names one and the log groups events.
+    session: Option<String>,
     change: Option<ChangeView>,
     payload: Vec<Member>,
     envelope: Vec<Member>,
@@ -148,6 +151,7 @@ pub async fn show(
     let kind = text("event_type");
     let bytes = event_bytes(&proof);
     let summary = bytes.as_ref().and_then(|bytes| activity.summary(bytes, &computers));
+    let session = bytes.as_ref().filter(|_| activity.is_embedded()).and_then(|event| session_of(event));
     let change = bytes.filter(|_| kind == ConsentChange::EVENT_TYPE).and_then(|bytes| ReportedChange::read(&bytes));
     let file = format!("{id}.json");
     Ok(page(
@@ -159,6 +163,7 @@ pub async fn show(
             lane: text("lane"),
             source: source(&proof.chain.agent_id, proof.chain.machine_id, &computers),
             received: DateTime::from_timestamp_millis(received_at_ms).map(|at| Moment::new(at, now)),
+            session: session.map(|session| session.to_string()),
             change: change.map(|change| ChangeView::of(&change, &computers)),
             left_out: all - payload.len() - envelope.len(),
             payload,
