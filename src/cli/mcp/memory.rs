@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use client::Client;
 use domain::excerpt::excerpt;
+use domain::fit;
 use domain::words;
 use serde_json::json;
 use wire::knowledge::{BatchMessage, BatchRequest, Note, SearchRequest};
@@ -28,7 +29,8 @@ pub async fn search(client: &Client, arguments: SearchMemory) -> Result<ToolAnsw
         spaces: space::named(client, &arguments.spaces).await?,
         ..SearchRequest::default()
     };
-    let response = client.search(&request).await.map_err(failed)?;
+    let mut response = client.search(&request).await.map_err(failed)?;
+    response.results.truncate(fit::given(response.results.iter().map(|result| result.similarity)));
     let terms = words::asked(&arguments.query, WORDS_MAX);
     let mut text = String::new();
     for result in &response.results {

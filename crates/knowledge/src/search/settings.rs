@@ -23,8 +23,6 @@ pub struct Settings {
     pub meaning_weight: f64,
     /// Weight of the nearness to the best chunk, 0 to 1; the rest is the weight of a chunk's own similarity.
     pub neighbour_weight: f64,
-    /// Similarity below which an answer has little to do with the query: the pages leave it out, and the API if a request asks for it.
-    pub similarity_floor: f64,
     /// Timeout of embedding the query, after which the search is lexical only.
     #[serde(with = "humantime_serde")]
     pub embedding_timeout: Duration,
@@ -41,7 +39,6 @@ impl Default for Settings {
             common_postings_max: 20_000,
             meaning_weight: 0.5,
             neighbour_weight: 0.4,
-            similarity_floor: 0.12,
             embedding_timeout: Duration::from_secs(5),
             index: index::Settings::default(),
         }
@@ -77,11 +74,7 @@ impl Settings {
                 problems.push((name.to_owned(), format!("must be between {least} and {most}")));
             }
         }
-        for (name, share) in [
-            ("meaning_weight", self.meaning_weight),
-            ("neighbour_weight", self.neighbour_weight),
-            ("similarity_floor", self.similarity_floor),
-        ] {
+        for (name, share) in [("meaning_weight", self.meaning_weight), ("neighbour_weight", self.neighbour_weight)] {
             if !(0.0..=1.0).contains(&share) {
                 problems.push((name.to_owned(), "must be between 0 and 1".to_owned()));
             }

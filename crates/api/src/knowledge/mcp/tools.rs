@@ -10,6 +10,7 @@ use app::services::knowledge::{Batches, KnowledgeAccess, KnowledgeSearch, Memori
 use domain::api_key::ApiKeyScope;
 use domain::batch::Item;
 use domain::excerpt::excerpt;
+use domain::fit;
 use domain::ids::MemoryId;
 use domain::memory::MemoryType;
 use domain::words;
@@ -86,10 +87,10 @@ impl MemoryTools {
             query: arguments.query.clone(),
             limit: arguments.limit.map(f64::from),
             threshold: None,
-            floor: false,
             spaces: self.named(&arguments.spaces).await?,
         };
-        let hits = self.search.find(&self.access, params).await.map_err(reason)?;
+        let mut hits = self.search.find(&self.access, params).await.map_err(reason)?;
+        hits.truncate(fit::given(hits.iter().map(|hit| hit.similarity)));
         let terms = words::asked(&arguments.query, WORDS_MAX);
         let (mut text, mut results) = (String::new(), Vec::new());
         for hit in hits {

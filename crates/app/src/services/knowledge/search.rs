@@ -16,7 +16,6 @@ pub struct KnowledgeSearch {
     ports: Ports,
     search: Search<Embedder>,
     words_max: usize,
-    similarity_floor: f64,
 }
 
 /// Unvalidated arguments of a search.
@@ -28,8 +27,6 @@ pub struct SearchParams {
     pub limit: Option<f64>,
     /// Minimum similarity, 0 to 1.
     pub threshold: Option<f64>,
-    /// Whether answers below `knowledge.search.similarity_floor` are left out.
-    pub floor: bool,
     /// Spaces; empty means all that the party may read.
     pub spaces: Vec<Uuid>,
 }
@@ -37,7 +34,7 @@ pub struct SearchParams {
 impl KnowledgeSearch {
     /// `search` is the search engine of these settings.
     pub fn new(ports: Ports, search: Search<Embedder>, settings: &knowledge::search::Settings) -> Self {
-        Self { ports, search, words_max: settings.words_max, similarity_floor: settings.similarity_floor }
+        Self { ports, search, words_max: settings.words_max }
     }
 
     /// Maximum number of words of a query that count.
@@ -57,7 +54,6 @@ impl KnowledgeSearch {
         if !(0.0..=1.0).contains(&threshold) {
             return Err(Refusal::invalid("threshold", "must be a number from 0 to 1"));
         }
-        let threshold = if params.floor { threshold.max(self.similarity_floor) } else { threshold };
         if params.spaces.len() > SEARCH_SPACES_MAX {
             return Err(Refusal::invalid("spaces", format!("must name at most {SEARCH_SPACES_MAX}")));
         }
