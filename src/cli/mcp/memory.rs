@@ -12,6 +12,7 @@ use wire::knowledge::{BatchMessage, BatchRequest, Note, SearchRequest};
 use wire::mcp::{AddMemory, ForgetMemory, ListSpaces, SEARCH_CHUNKS, SearchMemory};
 
 use super::{ToolAnswer, failed};
+use crate::cli::connection::page_of;
 use crate::cli::failure::Failure;
 use crate::cli::space;
 
@@ -33,7 +34,8 @@ pub async fn search(client: &Client, arguments: SearchMemory) -> Result<ToolAnsw
     response.results.truncate(fit::given(response.results.iter().map(|result| result.similarity)));
     let terms = words::asked(&arguments.query, WORDS_MAX);
     let mut text = String::new();
-    for result in &response.results {
+    for result in &mut response.results {
+        result.url = page_of(client, &result.url);
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
@@ -81,6 +83,7 @@ pub async fn add(client: &Client, arguments: AddMemory) -> Result<ToolAnswer, Fa
         while let Some(message) = stream.next().await {
             match message.map_err(failed)? {
                 BatchMessage::Success { id, url, .. } => {
+                    let url = page_of(client, &url);
                     let text = format!("Added as memory {id} ({url}).");
                     return Ok(ToolAnswer { text, value: json!({ "id": id, "url": url, "state": "added" }) });
                 }

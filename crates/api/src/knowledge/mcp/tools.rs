@@ -66,6 +66,11 @@ impl MemoryTools {
         self.scopes.contains(&scope)
     }
 
+    /// The page of a note, which a person can open; the URL of a note in the API requires a key.
+    fn page_of(&self, id: MemoryId) -> String {
+        format!("{}/knowledge/memories/{id}", self.urls.base)
+    }
+
     /// Calls a tool with these arguments, a JSON object.
     pub async fn call(&self, tool: McpTool, arguments: &str) -> ToolOutcome {
         match tool {
@@ -94,7 +99,7 @@ impl MemoryTools {
         let terms = words::asked(&arguments.query, WORDS_MAX);
         let (mut text, mut results) = (String::new(), Vec::new());
         for hit in hits {
-            let url = url_of(hit.memory.id, hit.memory.url.as_deref(), &self.urls);
+            let url = hit.memory.url.unwrap_or_else(|| self.page_of(hit.memory.id));
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
@@ -139,6 +144,7 @@ impl MemoryTools {
             })? {
                 match serde_json::from_str(&data) {
                     Ok(BatchMessage::Success { id, url, .. }) => {
+                        let url = if url == url_of(id, None, &self.urls) { self.page_of(id) } else { url };
                         let text = format!("Added as memory {id} ({url}).");
                         return Ok((text, json!({ "id": id, "url": url, "state": "added" })));
                     }
