@@ -22,6 +22,7 @@ mod settings;
 use std::sync::Arc;
 
 use chrono::TimeDelta;
+use domain::api_key::KeyConsent;
 use domain::claim::{AttemptRefusal, RegistrationType};
 use domain::device::approval::ApprovalRefusal;
 use domain::device::{
@@ -188,8 +189,13 @@ impl DeviceCodes {
             return Ok(Err(ApprovalRefusal::CodeConsumed));
         };
         let Dependencies { clock, rng, keys_per_account_max, .. } = &*self.dependencies;
-        let grant = || KeyGrant { id: rng.uuid_v7(clock.now()).into(), keys_max: *keys_per_account_max };
-        let agreed = Agreed { key: extras.key.then(grant), agent: extras.agent, consent: extras.consent };
+        let consent = extras.key;
+        let grant = || KeyGrant { id: rng.uuid_v7(clock.now()).into(), keys_max: *keys_per_account_max, consent };
+        let agreed = Agreed {
+            key: (consent != KeyConsent::default()).then(grant),
+            agent: extras.agent,
+            consent: extras.consent,
+        };
         let response =
             self.by_code(asking.code.code, |reply| DeviceMessage::Approve { approver, agreed, reply }).await?;
         let approval = response.transpose()?.unwrap_or(Err(ApprovalRefusal::CodeConsumed));

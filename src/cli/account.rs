@@ -1,24 +1,27 @@
-//! `attache account`: shows the summary of the account for which the agent acts.
+//! `attache account`: shows the summary of the person's account.
 
+use domain::Timestamp;
 use domain::foreign::visible;
 use wire::account::{AccountSummary, Agents};
 
-use super::connection::{CredentialArgs, Remote};
+use super::connection::Remote;
 use super::failure::{Done, Failure};
 use super::terminal::{STRONG, WARNING};
 use super::usage::dollars;
-use super::{output, terminal};
+use super::{moment, output, terminal};
 
 /// Requests and prints the account summary.
 pub async fn account(remote: &Remote) -> Done {
     let mut connection = remote.open()?;
-    let summary = connection.send_as(CredentialArgs::agent(), async |client| client.account_summary().await).await?;
+    let whom = connection.account_reader()?;
+    let summary = connection.send_as(whom, async |client| client.account_summary().await).await?;
     let value = serde_json::to_value(&summary).map_err(Failure::caused)?;
-    output::show(connection.json, &value, || shown(&summary));
+    let now = connection.clock().now();
+    output::show(connection.json, &value, || shown(&summary, now));
     Ok(())
 }
 
-fn shown(summary: &AccountSummary) -> String {
+fn shown(summary: &AccountSummary, now: Timestamp) -> String {
     let sections = &summary.sections;
     let mut lines = Vec::new();
     if let Some(account) = &sections.account {
@@ -41,12 +44,12 @@ fn shown(summary: &AccountSummary) -> String {
     if let Some(computers) = &sections.computers {
         lines.push(format!("computers  {}", computers.computers.len()));
         lines.extend(computers.computers.iter().map(|computer| {
-            let (label, seen) = (label(computer.label.as_deref()), computer.last_seen_at.format("%Y-%m-%d %H:%M UTC"));
-            format!("  {}{label}  last seen {seen}", computer.machine_uuid)
+            let id = moment::short(&computer.machine_uuid.to_string());
+            format!("  {id}{}  last seen {}", label(computer.label.as_deref()), moment::ago(computer.last_seen_at, now))
         }));
     }
     if let Some(agents) = &sections.agents {
-        lines.extend(agent_lines(agents));
+        lines.extend(agent_lines(agents, now));
     }
     let missing = summary
         .errors
@@ -61,7 +64,7 @@ fn label(label: Option<&str>) -> String {
     label.map(|label| format!("  {}", terminal::styled(STRONG, visible(label)))).unwrap_or_default()
 }
 
-fn agent_lines(Agents { agents }: &Agents) -> Vec<String> {
+fn agent_lines(Agents { agents }: &Agents, now: Timestamp) -> Vec<String> {
     let living: Vec<_> = agents.iter().filter(|agent| agent.revoked_at.is_none()).collect();
     let revoked = match agents.len() - living.len() {
         0 => String::new(),
@@ -69,8 +72,13 @@ fn agent_lines(Agents { agents }: &Agents) -> Vec<String> {
     };
     let mut lines = vec![format!("agents     {}{revoked}", living.len())];
     lines.extend(living.iter().map(|agent| {
-        let since = agent.created_at.format("%Y-%m-%d %H:%M UTC");
-        format!("  {}{}  {}, since {since}", agent.id, label(agent.label.as_deref()), agent.kind.as_str())
+        let id = moment::short(&agent.id.to_string());
+        format!(
+            "  {id}{}  {}, {}",
+            label(agent.label.as_deref()),
+            agent.kind.as_str(),
+            moment::ago(agent.created_at, now)
+        )
     }));
     lines
 }

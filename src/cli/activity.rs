@@ -36,7 +36,7 @@ pub struct Arguments {
     /// Show exact times, whole ids and sentences, types, lanes and levels, however wide the table becomes
     #[arg(long)]
     wide: bool,
-    /// Show the whole account, with the agent's credential (like --as agent)
+    /// Show the whole account; the default if the key of this profile may read it
     #[arg(long, conflicts_with = "whom")]
     account: bool,
     #[command(flatten)]
@@ -50,14 +50,11 @@ pub async fn activity(arguments: Arguments) -> Done {
     /// Page size with `--all`.
     const LIMIT_MAX: u16 = 500;
     let mut connection = arguments.remote.open()?;
-    let whom = if arguments.account { CredentialArgs::agent() } else { arguments.whom };
-    if arguments.account {
-        require_agent(&connection)?;
-    }
+    let whom = if arguments.account { connection.account_reader()? } else { arguments.whom };
     let limit = Some(if arguments.all { LIMIT_MAX } else { arguments.limit });
     let query = ActivityQuery { limit, cursor: arguments.cursor, since: arguments.since, lane: arguments.lane };
     let is_filtered = query.lane.is_some() || query.since.is_some() || query.cursor.is_some();
-    let mut page = connection.send_as(whom, async |client| client.activity(&query).await).await?;
+    let (mut page, whom) = connection.read_account(whom, async |client| client.activity(&query).await).await?;
     if arguments.all {
         let client = connection.as_whom(whom).await?;
         follow(&client, query, &mut page).await?;
@@ -74,10 +71,13 @@ pub async fn activity(arguments: Arguments) -> Done {
         (false, false) => Some(names(&mut connection, whom).await),
     };
     let table = EventTable { is_wide: arguments.wide, now: connection.clock().now(), names };
-    output::show(connection.json, &value, || match (is_filtered, is_of_computer) {
-        (true, _) => table.shown(&page, "no recorded events match"),
-        (false, true) => table.shown(&page, &nothing_of_computer(&connection)),
-        (false, false) => table.shown(&page, "no events recorded in this account"),
+    let others = is_of_computer.then(|| events_of_others(&connection));
+    output::show(connection.json, &value, || match (is_filtered, &others) {
+        (true, _) => table.shown(&page, "no recorded events match", None),
+        (false, Some(others)) => {
+            table.shown(&page, &format!("no events recorded by this computer yet; {others}"), Some(others))
+        }
+        (false, None) => table.shown(&page, "no events recorded in this account", None),
     });
     Ok(())
 }
@@ -96,26 +96,13 @@ async fn names(connection: &mut ProfileConnection, whom: CredentialArgs) -> BTre
     names
 }
 
-fn nothing_of_computer(connection: &ProfileConnection) -> String {
-    let others = if connection.profile.agent.as_ref().is_some_and(super::profile_folder::Agent::is_claimed) {
+/// Where the events of the other computers are.
+fn events_of_others(connection: &ProfileConnection) -> String {
+    if connection.account_reader().is_ok() {
         "`attache activity --account` shows the account's".to_owned()
     } else {
         format!("{}/account/activity shows the account's", connection.client.base_url())
-    };
-    format!("no events recorded by this computer yet; {others}")
-}
-
-/// The account's events are read with the credential of an agent; a computer reads its own.
-fn require_agent(connection: &ProfileConnection) -> Result<(), Failure> {
-    let has_token = std::env::var_os("ATTACHE_TOKEN").is_some_and(|token| !token.is_empty());
-    if has_token || connection.profile.agent.as_ref().is_some_and(super::profile_folder::Agent::is_claimed) {
-        return Ok(());
     }
-    Err(Failure::unauthorized(format!(
-        "a computer reads its own events, and this profile has no claimed agent: see {}/account/activity, or run \
-         `attache agent register` and `attache agent claim`",
-        connection.client.base_url()
-    )))
 }
 
 /// Requests all following pages and appends their events to `page`.
@@ -147,7 +134,8 @@ const SENTENCE_CHARS: usize = 38;
 const NAME_CHARS: usize = 17;
 
 impl EventTable {
-    fn shown(&self, page: &ActivityPage, nothing: &str) -> String {
+    /// `nothing` replaces an empty table; `others` says which events the table leaves out.
+    fn shown(&self, page: &ActivityPage, nothing: &str, others: Option<&str>) -> String {
         let Some(Value::Array(events)) = page.upstream.get("events") else {
             // An external statistics service may use another format.
             return output::layout(&json!(page.upstream));
@@ -172,6 +160,9 @@ impl EventTable {
                 terminal::styled(FAINT, "next page:"),
                 terminal::styled(STRONG, cursor)
             ));
+        }
+        if let Some(others) = others.filter(|_| !events.is_empty()) {
+            parts.push(terminal::styled(FAINT, format!("the events of this computer; {others}")));
         }
         parts.join("\n\n")
     }

@@ -6,6 +6,7 @@ use clap::Subcommand;
 use client::Credential;
 use domain::secret::{Secret, SecretKind};
 use serde_json::json;
+use wire::account::Key;
 
 use super::connection::{ProfileConnection, Remote, failed};
 use super::failure::{Done, Failure};
@@ -26,8 +27,8 @@ pub async fn run(command: Command) -> Done {
         Command::Set(remote) => {
             let mut connection = remote.open()?;
             let key = read()?;
-            judge(&connection, &key).await?;
-            connection.change(|profile| profile.api_key = Some(key))?;
+            let known = judge(&connection, &key).await?;
+            connection.change(|profile| profile.set_key(Some((key, known.scopes))))?;
             let path = connection.folder.path().display().to_string();
             let value = json!({ "kept": true, "rag_url": connection.client.rag_url() });
             output::show(connection.json, &value, || {
@@ -39,7 +40,7 @@ pub async fn run(command: Command) -> Done {
         Command::Forget(remote) => {
             let mut connection = remote.open()?;
             let outcome = json!({ "forgotten": connection.profile.api_key.is_some() });
-            connection.change(|profile| profile.api_key = None)?;
+            connection.change(|profile| profile.set_key(None))?;
             output::show(connection.json, &outcome, || {
                 format!(
                     "the API key is deleted from the profile; revoke it at {}/account/access",
@@ -69,13 +70,11 @@ pub fn read() -> Result<Secret, Failure> {
     }
 }
 
-/// Checks that the server accepts the API key.
-async fn judge(connection: &ProfileConnection, key: &Secret) -> Result<(), Failure> {
+/// Checks that the server accepts the API key, and returns its description.
+async fn judge(connection: &ProfileConnection, key: &Secret) -> Result<Key, Failure> {
     connection.check_server()?;
-    match connection.client.with(Credential::Bearer(key.clone())).spaces().await {
-        Ok(_) => Ok(()),
-        // The key is valid, with other scopes.
-        Err(error) if error.code() == Some("insufficient_scope") => Ok(()),
+    match connection.client.with(Credential::Bearer(key.clone())).key().await {
+        Ok(known) => Ok(known),
         Err(error) if error.code() == Some("unauthorized") => {
             Err(Failure::unauthorized(format!("{} does not accept this API key", connection.client.rag_url())))
         }

@@ -11,6 +11,8 @@ mod record;
 mod tool_agent;
 mod tool_files;
 
+use std::path::PathBuf;
+
 use clap::Args;
 use client::Credential;
 use domain::api_key::ApiKeyScope;
@@ -41,9 +43,6 @@ pub struct Arguments {
     /// Tool to configure: claude-code, codex, cursor, gemini-cli, github-copilot or opencode
     #[arg(value_name = "TOOL")]
     tool: Tool,
-    #[arg(help = "Base URL of the server [default: that of the profile, or http://127.0.0.1:8080]")]
-    #[arg(long, value_name = "SERVER")]
-    server: Option<String>,
     /// Where the tool is configured
     #[arg(long, value_enum, default_value_t = Scope::User)]
     scope: Scope,
@@ -78,10 +77,8 @@ pub struct Arguments {
 
 /// Connects a tool; requests only missing approvals.
 pub async fn connect(arguments: Arguments) -> Done {
-    let Arguments { tool, server, scope, dry_run, print, no_hooks, no_mcp, act_for_me, yes, browser, how, .. } =
-        arguments;
+    let Arguments { tool, scope, dry_run, print, no_hooks, no_mcp, act_for_me, yes, browser, how, .. } = arguments;
     let Arguments { showing, remote, .. } = arguments;
-    let remote = remote.with_server(server)?;
     let mut connection = remote.open()?;
     let folders = ToolFolders::of_environment()?;
     let wanted = Wanted { mcp: !no_mcp, hooks: !no_hooks };
@@ -112,9 +109,21 @@ pub async fn connect(arguments: Arguments) -> Done {
 fn program(profile: &str) -> Result<Program, Failure> {
     let path = std::env::current_exe()
         .map_err(|error| Failure::refused(format!("the path of this program is unknown: {error}")))?;
-    let path = path.into_os_string().into_string();
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let path = lasting(path, std::env::split_paths(&folders)).into_os_string().into_string();
     let path = path.map_err(|path| Failure::refused(format!("the path {} is not UTF-8", path.display())))?;
     Ok(Program { path, profile: profile.to_owned() })
+}
+
+/// The path that still names this program after an upgrade: a link on `PATH` that leads to it. A package manager moves the link to the
+/// next version, and removes the folder of this one.
+fn lasting(program: PathBuf, mut folders: impl Iterator<Item = PathBuf>) -> PathBuf {
+    let Some(name) = program.file_name().map(ToOwned::to_owned) else { return program };
+    let Ok(target) = program.canonicalize() else { return program };
+    let leads_here = |path: &PathBuf| path.canonicalize().is_ok_and(|found| found == target);
+    folders
+        .find_map(|folder| Some(folder.join(&name)).filter(|path| path.is_absolute() && leads_here(path)))
+        .unwrap_or(program)
 }
 
 /// The request to a person.
@@ -141,11 +150,11 @@ impl ToolErrand<'_> {
         connection: &mut ProfileConnection,
         showing: PromptArgs,
     ) -> Result<Option<ApprovedTool>, Failure> {
-        const SCOPES: [ApiKeyScope; 2] = [ApiKeyScope::Search, ApiKeyScope::Write];
         login::register_if_unknown(connection, self.how).await?;
         let agent = if self.act_for_me { tool_agent::ensure(connection, self.tool).await? } else { None };
         let is_attached = connection.machine()?.user_account_id.is_some();
-        let mut has_key = login::working_key(connection).await?.is_some();
+        let existing = login::working_key(connection).await?;
+        let mut has_key = existing.is_some_and(|key| key.scopes.contains(&ApiKeyScope::Search));
         let existing = connection.profile.tools.get(&self.tool).filter(|agent| agent.is_claimed());
         let claimed = existing.map(|agent| agent.registration_id).filter(|_| agent.is_none());
         let mut has_agent = (self.act_for_me || claimed.is_some()).then_some(claimed.is_some());
@@ -159,7 +168,7 @@ impl ToolErrand<'_> {
         let errand = Errand {
             command: "connect",
             purpose: &purpose,
-            scopes: if has_key { &[] } else { &SCOPES },
+            scopes: if has_key { &[] } else { &ApiKeyScope::COMPUTER },
             agent,
             claimed,
             browser: self.browser,
@@ -168,10 +177,10 @@ impl ToolErrand<'_> {
             return Ok(None);
         };
         if let Some(secret) = api_key
-            && login::accepted(connection, Credential::Bearer(secret.clone())).await?.is_some()
+            && let Some(key) = login::accepted(connection, Credential::Bearer(secret.clone())).await?
         {
-            connection.change(|profile| profile.api_key = Some(secret))?;
-            has_key = true;
+            has_key = key.scopes.contains(&ApiKeyScope::Search);
+            connection.change(|profile| profile.set_key(Some((secret, key.scopes))))?;
         }
         if asks_for_agent {
             has_agent = Some(tool_agent::claimed(connection, self.tool).await? == ClaimState::Claimed);
@@ -287,5 +296,27 @@ fn state(change: &FileChange) -> &'static str {
         _ if change.is_done() => "unchanged",
         Some(_) => "changed",
         None => "written",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_the_program_is_a_link_that_an_upgrade_keeps() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().canonicalize().unwrap().join(path);
+        for folder in ["1.0", "bin", "other"] {
+            std::fs::create_dir(at(folder)).unwrap();
+        }
+        std::fs::write(at("1.0/attache"), "").unwrap();
+        std::fs::write(at("other/attache"), "").unwrap();
+        std::os::unix::fs::symlink(at("1.0/attache"), at("bin/attache")).unwrap();
+        let found = |folders: &[&str]| lasting(at("1.0/attache"), folders.iter().map(|folder| at(folder)));
+        assert_eq!(found(&["other", "bin", "1.0"]), at("bin/attache"));
+        assert_eq!(found(&["other"]), at("1.0/attache"));
+        let relative = lasting(at("1.0/attache"), ["".into()].into_iter());
+        assert_eq!(relative, at("1.0/attache"), "a relative folder means another one in another folder");
     }
 }

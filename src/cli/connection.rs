@@ -18,7 +18,7 @@ const URL: &str = "http://127.0.0.1:8080";
 #[derive(Debug, Clone, Args)]
 pub struct Remote {
     #[arg(long, help = "Base URL of the server [default: that of the profile, or http://127.0.0.1:8080]")]
-    #[arg(env = "ATTACHE_URL", value_name = "URL", help_heading = "Server")]
+    #[arg(alias = "server", env = "ATTACHE_URL", value_name = "URL", help_heading = "Server")]
     pub url: Option<String>,
     /// Base URL of the knowledge API [default: that of the server]
     #[arg(long, env = "ATTACHE_RAG_URL", value_name = "URL", help_heading = "Server")]
@@ -40,15 +40,17 @@ pub struct CredentialArgs {
 }
 
 impl CredentialArgs {
-    /// Selects the agent's credential.
-    pub fn agent() -> Self {
-        Self { whom: Some(CredentialKind::Agent) }
+    /// Selects this credential.
+    pub fn of(kind: CredentialKind) -> Self {
+        Self { whom: Some(kind) }
     }
 }
 
 /// The party of a credential in the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CredentialKind {
+    /// The key of this profile, if it may read the account; the response covers the whole account.
+    Account,
     /// This computer; the response is limited to it.
     Computer,
     /// The agent; the response covers the whole account.
@@ -111,7 +113,7 @@ impl Remote {
                 "\"{server}\" and --url \"{url}\" both name a server: give one of them"
             )));
         }
-        self.url = Some(with_scheme(&server));
+        self.url = Some(server);
         Ok(self)
     }
 
@@ -119,7 +121,8 @@ impl Remote {
     pub fn open(&self) -> Result<ProfileConnection, Failure> {
         let folder = ProfileFolder::of(&self.profile)?;
         let profile = folder.profile()?;
-        let url = self.url.clone().or_else(|| profile.url.clone()).unwrap_or_else(|| URL.to_owned());
+        let url =
+            self.url.as_deref().map(with_scheme).or_else(|| profile.url.clone()).unwrap_or_else(|| URL.to_owned());
         let is_known = profile.url.as_deref().is_some_and(|known| same(known, &url));
         let rag_url = self.rag_url.clone().or_else(|| profile.rag_url.clone().filter(|_| is_known));
         let client = Client::new(&client::Settings { rag_url, ..client::Settings::of(url) }).map_err(failed)?;
@@ -243,6 +246,23 @@ impl ProfileConnection {
         self.send_with_renewal(client, ask).await
     }
 
+    /// Sends a request that reads the account, and returns the credential with it. Without a selection it is sent with the key of the profile
+    /// if that may read the account and the server accepts it, otherwise as by [`Self::send_as`].
+    pub async fn read_account<T>(
+        &mut self,
+        whom: CredentialArgs,
+        mut ask: impl AsyncFnMut(&Client) -> Result<T, Error>,
+    ) -> Result<(T, CredentialArgs), RequestError> {
+        if whom.whom.is_none() && given("ATTACHE_TOKEN").is_none() && self.profile.key_reads_account() {
+            match ask(&self.as_key_of_account()?).await {
+                // The person has revoked the key; the computer is attached nevertheless.
+                Err(error) if error.code() == Some("unauthorized") => {}
+                done => return Ok((done?, CredentialArgs::of(CredentialKind::Account))),
+            }
+        }
+        Ok((self.send_as(whom, ask).await?, whom))
+    }
+
     /// Ensures that the server accepts the agent's current access token.
     pub async fn renew_if_ended(&mut self) -> Result<(), RequestError> {
         let client = self.as_agent().await?;
@@ -296,6 +316,7 @@ impl ProfileConnection {
             .into()),
             None if self.profile.machine.is_some() => Ok(self.as_machine()?),
             Some(CredentialKind::Computer) => Ok(self.as_machine()?),
+            Some(CredentialKind::Account) => Ok(self.as_key_of_account()?),
             None | Some(CredentialKind::Agent) => self.as_account().await,
         }
     }
@@ -309,6 +330,29 @@ impl ProfileConnection {
             return Err(Failure::unauthorized("the agent is not claimed: run `attache agent claim`").into());
         }
         self.as_agent().await
+    }
+
+    /// A client with the key of the profile, which reads the account.
+    fn as_key_of_account(&self) -> Result<Client, Failure> {
+        self.check_server()?;
+        let key = self.profile.api_key.clone().filter(|_| self.profile.key_reads_account());
+        let key = key.ok_or_else(|| {
+            Failure::unauthorized(format!(
+                "this profile has no key that may read the account: `attache login` gets one; {}/account shows it in a browser",
+                self.client.base_url()
+            ))
+        })?;
+        Ok(self.client.with(Credential::Bearer(key)))
+    }
+
+    /// The credential that reads the whole account: the key of the profile, `ATTACHE_TOKEN`, or the agent.
+    pub fn account_reader(&self) -> Result<CredentialArgs, Failure> {
+        let has_agent = self.profile.agent.as_ref().is_some_and(Agent::is_claimed);
+        if given("ATTACHE_TOKEN").is_some() || (has_agent && !self.profile.key_reads_account()) {
+            return Ok(CredentialArgs::of(CredentialKind::Agent));
+        }
+        self.as_key_of_account()?;
+        Ok(CredentialArgs::of(CredentialKind::Account))
     }
 
     /// A client with the API key: `ATTACHE_API_KEY`, or the key of the profile.

@@ -16,12 +16,15 @@ const fn of(command: &'static str, lines: &'static [&'static str]) -> Examples {
 
 /// The examples of all commands.
 pub const ALL: &[Examples] = &[
-    of("login", &["attache login https://attache.example.com", "attache login --scope search # a key that cannot add"]),
+    of(
+        "login",
+        &["attache login --url https://attache.example.com", "attache login --scope search # a key that cannot add"],
+    ),
     of("attach", &["attache attach", "attache attach --url https://attache.example.com --name \"Ada's laptop\""]),
     of(
         "connect",
         &[
-            "attache connect claude-code --server https://attache.example.com",
+            "attache connect claude-code --url https://attache.example.com",
             "attache connect codex --dry-run # show what would change",
             "attache connect cursor --scope project --no-hooks",
         ],

@@ -22,10 +22,10 @@ use super::terminal::{GOOD, STRONG, WARNING, styled};
 /// Options of `attache login`.
 #[derive(Debug, Args)]
 pub struct Arguments {
-    #[arg(help = "Base URL of the server [default: that of the profile, or http://127.0.0.1:8080]")]
-    #[arg(value_name = "SERVER")]
+    /// The same as --url
+    #[arg(value_name = "URL", hide = true)]
     server: Option<String>,
-    /// Scope of the key: search, write or settings; may be repeated [default: search and write]
+    /// Scope of the key: search, write, settings or account; may be repeated [default: search, write and account]
     #[arg(long)]
     scope: Vec<ApiKeyScope>,
     /// Open the page in the browser of this computer
@@ -43,7 +43,7 @@ pub struct Arguments {
 pub async fn login(arguments: Arguments) -> Done {
     let Arguments { server, scope, browser, how, showing, remote } = arguments;
     let mut connection = remote.with_server(server)?.open()?;
-    let scopes = if scope.is_empty() { vec![ApiKeyScope::Search, ApiKeyScope::Write] } else { scopes_of(&scope) };
+    let scopes = if scope.is_empty() { ApiKeyScope::COMPUTER.to_vec() } else { scopes_of(&scope) };
     register_if_unknown(&mut connection, &how).await?;
     if connection.machine()?.user_account_id.is_some()
         && let Some(key) = working_key(&connection).await?
@@ -53,7 +53,7 @@ pub async fn login(arguments: Arguments) -> Done {
     }
     let errand = Errand {
         command: "login",
-        purpose: "To attach this computer to your account, with a key for your memory",
+        purpose: "To attach this computer to your account, with a key for your memory and your account",
         scopes: &scopes,
         agent: None,
         claimed: None,
@@ -65,8 +65,8 @@ pub async fn login(arguments: Arguments) -> Done {
     let mut key = None;
     if let Some(secret) = api_key {
         key = accepted(&connection, Credential::Bearer(secret.clone())).await?;
-        if key.is_some() {
-            connection.change(|profile| profile.api_key = Some(secret))?;
+        if let Some(key) = &key {
+            connection.change(|profile| profile.set_key(Some((secret, key.scopes.clone()))))?;
         }
     }
     connection.folder.forget(PENDING_CODE)?;
@@ -124,15 +124,22 @@ async fn say(connection: &ProfileConnection, key: Option<&Key>, is_new: bool) ->
         let attached =
             format!("{good} this computer is {already}attached to the account of {}", styled(STRONG, &owner));
         let mut lines = vec![attached];
-        if let Some(key) = key {
-            let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
-            lines.push(format!("{good} it has a key for the memory: {}", scopes.join(", ")));
+        let scopes = key.map(|key| key.scopes.as_slice()).unwrap_or_default();
+        let of_memory = scopes.iter().filter(|scope| ApiKeyScope::KNOWLEDGE.contains(scope));
+        let of_memory: Vec<&str> = of_memory.map(|scope| scope.as_str()).collect();
+        lines.push(if of_memory.is_empty() {
+            format!("{} it has no key for the memory", styled(WARNING, "!"))
+        } else {
+            format!("{good} it has a key for the memory: {}", of_memory.join(", "))
+        });
+        if scopes.contains(&ApiKeyScope::Account) {
+            lines.push(format!("{good} it shows your account: `attache account`, `activity`, `usage`"));
+        }
+        if key.is_some() {
             lines.push(
                 "  next: `attache connect TOOL` records a coding agent; `attache search WORDS`, `attache add FILE`"
                     .to_owned(),
             );
-        } else {
-            lines.push(format!("{} it has no key for the memory", styled(WARNING, "!")));
         }
         lines.push(format!("  undo: detach it at {base}/account; its key ends with it"));
         lines.join("\n")

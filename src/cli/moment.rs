@@ -20,6 +20,14 @@ pub fn ago_of(text: &str, now: Timestamp) -> String {
     chrono::DateTime::parse_from_rfc3339(text).map_or_else(|_| text.to_owned(), |at| ago(at.to_utc(), now))
 }
 
+/// [`ago_of`]; the day of a time to come.
+pub fn near(text: &str, now: Timestamp) -> String {
+    match chrono::DateTime::parse_from_rfc3339(text) {
+        Ok(at) if at.to_utc() - now > TimeDelta::hours(1) => at.format("%Y-%m-%d").to_string(),
+        _ => ago_of(text, now),
+    }
+}
+
 /// A date-time with a precision of seconds, for wide tables.
 pub fn seconds(moment: &str) -> String {
     moment.get(..19).map_or_else(|| moment.to_owned(), |moment| moment.replace('T', " "))
@@ -58,6 +66,9 @@ mod tests {
         assert_eq!(said(TimeDelta::minutes(59)), "59 min ago");
         assert_eq!(said(TimeDelta::hours(47)), "47 h ago");
         assert_eq!(said(TimeDelta::days(29)), "29 d ago");
+        let text = |days| domain::clock::date_time(now + TimeDelta::days(days));
+        assert_eq!((near(&text(30), now).as_str(), near(&text(-3), now).as_str()), ("2024-11-03", "3 d ago"));
+        assert_eq!(near("svc-cli", now), "svc-cli");
         assert_eq!(said(TimeDelta::days(30)), "2024-09-04");
         assert_eq!(ago_of("2024-10-03T23:00:00.000Z", now), "1 h ago");
         assert_eq!(ago_of("yesterday", now), "yesterday");

@@ -3,9 +3,12 @@
 use std::io::{self, IsTerminal, Write};
 
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+use domain::Clock;
 use domain::foreign::{escaped, visible};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
+
+use super::moment;
 
 /// Prints one line to standard output. Write errors are ignored, so that a closed pipe does not fail the command.
 pub fn print(line: &str) {
@@ -63,15 +66,21 @@ pub fn print_progress(json: bool, line: &str) {
     }
 }
 
-/// Prints a list: as a JSON array, or as a table with the members of `columns`.
+/// Prints a list: as a JSON array, or as a table with the members of `columns`. The first column has whole ids, which other commands take;
+/// elsewhere ids are short. Times are relative.
 pub fn list(json: bool, rows: &[Value], columns: &[&str]) {
     if json {
         print_json(&Value::from(rows));
     } else if rows.is_empty() {
         print("(none)");
     } else {
-        let cells = rows.iter().map(|row| columns.iter().map(|name| cell(row.get(*name))).collect());
-        print(&table(columns, cells));
+        let now = Clock::system().now();
+        let shown = |nth: usize, text: String| if nth == 0 { text } else { moment::short(&moment::near(&text, now)) };
+        let cells = rows
+            .iter()
+            .map(|row| columns.iter().enumerate().map(|(nth, name)| shown(nth, cell(row.get(*name)))).collect());
+        let headers: Vec<&str> = columns.iter().map(|name| name.strip_suffix("_at").unwrap_or(name)).collect();
+        print(&table(&headers, cells));
     }
 }
 

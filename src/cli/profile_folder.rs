@@ -10,6 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use domain::Timestamp;
+use domain::api_key::ApiKeyScope;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::secret::Secret;
 use domain::tool::Tool;
@@ -38,6 +39,9 @@ pub struct Profile {
     /// API key of the knowledge API.
     #[serde(with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
     pub api_key: Option<Secret>,
+    /// Scopes of that key, as the server described them when it was stored.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub key_scopes: Vec<ApiKeyScope>,
     /// This computer, once it is registered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
@@ -127,6 +131,17 @@ const PROFILE: &str = "profile.toml";
 const PROFILE_LOCK: &str = "profile";
 
 impl Profile {
+    /// Whether the stored key may read the account.
+    pub fn key_reads_account(&self) -> bool {
+        self.api_key.is_some() && self.key_scopes.contains(&ApiKeyScope::Account)
+    }
+
+    /// Stores a key with its scopes, or deletes it.
+    pub fn set_key(&mut self, key: Option<(Secret, Vec<ApiKeyScope>)>) {
+        let (key, scopes) = key.unzip();
+        (self.api_key, self.key_scopes) = (key, scopes.unwrap_or_default());
+    }
+
     /// Whether the profile holds credentials or keys of its server.
     pub fn is_bound(&self) -> bool {
         let has_agent = self.agent.is_some() || !self.tools.is_empty();

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use domain::excerpt::excerpt;
+use domain::fit::{self, Fit};
 use domain::foreign::visible;
 use domain::words::{self, QueryWords};
 use serde_json::json;
@@ -17,19 +18,19 @@ const WORDS_MARKED: usize = 64;
 /// Maximum line width in characters, for readability.
 const WIDTH_MAX: usize = 100;
 
-/// Width of the similarity bar in characters.
-const BAR: usize = 10;
-
 /// Options of `attache search`.
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Question or keywords
     #[arg(required = true)]
     query: Vec<String>,
+    /// Print the less similar documents too
+    #[arg(long)]
+    all: bool,
     /// Maximum number of documents
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=50))]
     limit: u8,
-    /// Minimum similarity, from 0 to 1
+    /// Minimum similarity, from 0 to 1; prints all documents that have it
     #[arg(long, value_name = "NUMBER")]
     threshold: Option<f64>,
     /// Search only this space, by id or name; may be repeated
@@ -60,23 +61,38 @@ pub async fn run(arguments: &Arguments) -> Done {
         }
         let terms = words::asked(&query, WORDS_MARKED);
         let width = textwrap::termwidth().min(WIDTH_MAX);
-        let shown = (1..).zip(&response.results).map(|(nth, result)| {
+        let shows_all = arguments.all || arguments.threshold.is_some();
+        let similarities: Vec<f64> = response.results.iter().map(|result| result.similarity).collect();
+        let count = similarities.len();
+        let close = if shows_all { count } else { fit::shown(similarities.iter().copied()) };
+        let fits = fit::fits(&similarities);
+        let shown = (1..).zip(response.results.iter().zip(fits).take(close)).map(|(nth, (result, fit))| {
             let page = page_of(&client, &result.url);
-            shown(nth, result, &page, &terms, arguments.chunks, width)
+            shown(nth, (result, fit), &page, &terms, arguments.chunks, width)
         });
-        shown.collect::<Vec<_>>().join("\n\n")
+        let mut parts: Vec<String> = shown.collect();
+        if close < count {
+            parts.push(terminal::styled(terminal::FAINT, format!("{} less similar: --all prints them", count - close)));
+        }
+        parts.join("\n\n")
     });
     Ok(())
 }
 
-fn shown(nth: usize, result: &SearchResult, page: &str, asked: &QueryWords, chunks: u8, width: usize) -> String {
+fn shown(
+    nth: usize,
+    (result, fit): (&SearchResult, Fit),
+    page: &str,
+    asked: &QueryWords,
+    chunks: u8,
+    width: usize,
+) -> String {
     let title = terminal::styled(terminal::STRONG, words_of(&result.title));
     let mut lines = vec![
         format!("{nth:>2}. {title}"),
         format!(
-            "    {} {:.2}  {}",
-            terminal::styled(terminal::GOOD, similarity(result.similarity)),
-            result.similarity,
+            "    {}  {}",
+            terminal::styled(terminal::GOOD, fit.words()),
             terminal::styled(terminal::FAINT, words_of(page)),
         ),
     ];
@@ -87,12 +103,6 @@ fn shown(nth: usize, result: &SearchResult, page: &str, asked: &QueryWords, chun
         lines.extend(textwrap::wrap(&chunk_text, &options).into_iter().map(std::borrow::Cow::into_owned));
     }
     lines.join("\n")
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between 0 and 10")]
-fn similarity(similarity: f64) -> String {
-    let full = (similarity.clamp(0.0, 1.0) * 10.0).round() as usize;
-    format!("{}{}", "█".repeat(full), "░".repeat(BAR.saturating_sub(full)))
 }
 
 /// Text on one line, without control characters.
@@ -114,13 +124,6 @@ fn highlighted(piece: &str, is_asked: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_bar_is_as_full_as_the_document_is_similar() {
-        assert_eq!(similarity(0.0), "░".repeat(10));
-        assert_eq!(similarity(0.72), format!("{}{}", "█".repeat(7), "░".repeat(3)));
-        assert_eq!(similarity(1.0), "█".repeat(10));
-    }
 
     #[test]
     fn a_chunk_is_one_line_without_its_title_and_without_commands_for_a_terminal() {

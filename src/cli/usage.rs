@@ -22,7 +22,7 @@ pub struct Arguments {
 /// Requests and prints the usage bars.
 pub async fn usage(arguments: &Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
-    let usage = connection.send_as(arguments.whom, async |client| client.usage_bar().await).await?;
+    let (usage, _) = connection.read_account(arguments.whom, async |client| client.usage_bar().await).await?;
     let value = serde_json::to_value(&usage).map_err(Failure::caused)?;
     let base_url = connection.client.base_url();
     output::show(connection.json, &value, || shown(&usage, base_url));

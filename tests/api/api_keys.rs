@@ -50,6 +50,37 @@ on_sqlite! {
         assert_eq!((theirs.as_array().unwrap().len(), &theirs[0]["name"]), (1, &json!("x")));
     }
 
+    async fn a_key_reads_the_account_only_with_the_scope_that_names_it(world: World) {
+        let person = world.person("ada@example.com").await;
+        let other = world.person("bob@example.com").await;
+        let machine = world.attached_machine(&person).await;
+        world.attached_machine(&other).await;
+        let key = async |body: Value| world.key(&person, body).await;
+        let all = key(json!({ "name": "all" })).await;
+        let space = world.space(&all, "Kitchen", false).await;
+        let limited = key(json!({ "name": "limited", "spaces": [space] })).await;
+        let reader = key(json!({ "name": "reader", "scopes": ["account"], "spaces": [space] })).await;
+        let paths = ["/api/v1/account/summary", "/api/v1/account/computers", "/api/v1/usage/bar", "/api/v1/activity", "/api/v1/consent"];
+        for path in paths {
+            let seen = world.get(path, &reader).await.expect(200);
+            assert_eq!(seen, world.get(path, &person.cookie).await.expect(200), "{path}");
+            for without in [&all, &limited] {
+                world.get(path, without).await.refused(401, "unauthorized");
+            }
+        }
+        let computers = world.get("/api/v1/account/computers", &reader).await.expect(200)["computers"].clone();
+        assert_eq!((computers.as_array().unwrap().len(), &computers[0]["machine_uuid"]), (1, &json!(machine.uuid)));
+        // It opens no memory, and neither keys nor sessions nor webhooks.
+        assert_eq!(world.search(&reader, json!({ "query": "x" })).await.refused(403, "insufficient_scope")["scope"], "search");
+        for path in [KEYS, "/api/v1/sessions", "/api/v1/webhooks"] {
+            world.get(path, &reader).await.refused(401, "unauthorized");
+        }
+        assert_eq!(world.get("/v1/key", &reader).await.expect(200)["scopes"], json!(["account"]));
+        let keys = world.get(KEYS, &person.cookie).await.expect(200)["keys"].clone();
+        world.delete(&format!("{KEYS}/{}", keys[0]["id"].as_str().unwrap()), &person.cookie).await.expect(200);
+        world.get("/api/v1/account/summary", &reader).await.refused(401, "unauthorized");
+    }
+
     async fn creating_an_api_key_requires_a_recent_sign_in(world: World) {
         let person = world.person("ada@example.com").await;
         let key = make(&world, &person.cookie, json!({ "name": "before" })).await.expect(201);

@@ -8,7 +8,8 @@ use blackbox::client::Credential;
 use blackbox::world::World;
 use harness::{on_each_database, on_sqlite};
 
-/// The credentials of each route of the specification, written by hand; the table in the code must be equal.
+/// The credentials of each route of the specification, written by hand; the table in the code must be equal. `account_key` is an addition:
+/// an API key with the scope `account`, which reads and changes nothing.
 const SPECIFIED: &[(&str, &str, &[&str])] = &[
     ("POST", "/api/v1/agent-auth/identity", &[]),
     ("POST", "/api/v1/agent-auth/claim", &[]),
@@ -20,12 +21,12 @@ const SPECIFIED: &[(&str, &str, &[&str])] = &[
     ("POST", "/api/v1/device/token", &[]),
     ("POST", "/api/v1/a2a", &[]),
     ("POST", "/api/v1/mcp", &[]),
-    ("GET", "/api/v1/account/summary", &["account", "session"]),
-    ("GET", "/api/v1/account/computers", &["account", "session"]),
-    ("GET", "/api/v1/usage/bar", &["machine", "account", "session"]),
-    ("GET", "/api/v1/activity", &["machine", "account", "session"]),
-    ("GET", "/api/v1/audit/verify", &["machine", "account", "session"]),
-    ("GET", "/api/v1/consent", &["machine", "account", "session"]),
+    ("GET", "/api/v1/account/summary", &["account", "session", "account_key"]),
+    ("GET", "/api/v1/account/computers", &["account", "session", "account_key"]),
+    ("GET", "/api/v1/usage/bar", &["machine", "account", "session", "account_key"]),
+    ("GET", "/api/v1/activity", &["machine", "account", "session", "account_key"]),
+    ("GET", "/api/v1/audit/verify", &["machine", "account", "session", "account_key"]),
+    ("GET", "/api/v1/consent", &["machine", "account", "session", "account_key"]),
     ("POST", "/api/v1/consent", &["machine", "account", "session"]),
     ("POST", "/api/v1/consent/pause", &["machine", "account", "session"]),
     ("DELETE", "/api/v1/consent/pause", &["machine", "account", "session"]),
@@ -40,13 +41,23 @@ const SPECIFIED: &[(&str, &str, &[&str])] = &[
     ("POST", "/api/v1/events", &["machine", "account", "session", "pre_claim"]),
 ];
 
-fn kinds() -> [(&'static str, Accepts); 4] {
+fn kinds() -> [(&'static str, Accepts); 6] {
     [
         ("account", Accepts::ACCOUNT),
         ("session", Accepts::SESSION),
         ("machine", Accepts::MACHINE),
         ("pre_claim", Accepts::PRE_CLAIM),
+        ("account_key", Accepts::ACCOUNT_KEY),
+        ("key", Accepts::API_KEY),
     ]
+}
+
+#[test]
+fn a_key_of_the_account_only_reads() {
+    let accepting: Vec<_> = routes().into_iter().filter(|route| route.accepts.includes(Accepts::ACCOUNT_KEY)).collect();
+    assert_eq!(accepting.len(), 6);
+    assert!(accepting.iter().all(|route| route.method == Method::GET));
+    assert!(api::knowledge_routes().iter().all(|route| !route.accepts.includes(Accepts::ACCOUNT_KEY)));
 }
 
 #[test]
@@ -82,11 +93,15 @@ on_each_database! {
         let agent = world.agent_of(&person).await;
         let machine = world.attached_machine(&person).await;
         let (_, pre_claim) = world.unclaimed().await;
+        let reader = world.key(&person, json!({ "name": "reader", "scopes": ["account"] })).await;
+        let librarian = world.key(&person, json!({ "name": "librarian", "scopes": ["search", "write", "settings"] })).await;
         let credentials = [
             (Accepts::ACCOUNT, agent.token.clone()),
             (Accepts::SESSION, person.cookie.clone()),
             (Accepts::MACHINE, Credential::from(&machine)),
             (Accepts::PRE_CLAIM, pre_claim),
+            (Accepts::ACCOUNT_KEY, reader),
+            (Accepts::API_KEY, librarian),
         ];
         let bad = [
             (Credential::None, "unauthorized"),

@@ -1,6 +1,7 @@
 //! The knowledge API, black box: every row of its tables and every limit (`docs/decisions/0009-errors-and-limits.md` and
 //! `docs/decisions/0024-batches.md`).
 
+mod answers;
 mod batch;
 mod cors;
 mod errors;

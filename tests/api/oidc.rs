@@ -325,6 +325,21 @@ async fn only_an_email_address_verified_by_the_provider_is_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_address_of_another_domain_is_not_admitted() {
+    let Some(provider) = provider(EmailClaims::IdToken) else { return };
+    let world = World::with(|all| {
+        all.signin.oidc = vec![settings(&provider.issuer)];
+        all.signin.domains = vec!["example.org".into()];
+    })
+    .await;
+    let browser = Browser::new(&world);
+    let returned = provider.sign_in(&begin(&browser, "").await, "ada").await;
+    assert!(back(&browser, &returned).await.page(403).contains("Your address may not sign in here"));
+    assert_eq!(browser.cookie(SESSION), None);
+    assert_eq!(world.server.app.store.persons(10).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sign_in_denied_at_the_provider_names_the_next_step() {
     let Some(provider) = provider(EmailClaims::IdToken) else { return };
     let world = with(&provider).await;

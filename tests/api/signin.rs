@@ -248,6 +248,19 @@ async fn sign_in_does_not_reveal_whether_an_account_exists() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_addresses_of_the_admitted_domains_sign_in() {
+    let world = World::with(|settings| settings.signin.domains = vec!["example.com".into()]).await;
+    let browser = Browser::new(&world);
+    assert!(browser.get("/signin").await.page(200).contains("Only addresses of example.com may sign in."));
+    for other in ["ada@example.org", "ada@mail.example.com", "example.com@example.net"] {
+        let response = browser.submit("/signin", &[("email", other)]).await;
+        assert!(response.page(403).contains("Only addresses of example.com may sign in here."), "{other}");
+        assert!(response.header("set-cookie").is_none());
+    }
+    browser.sign_in(ADA).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_account_creation_a_person_signs_in_without_an_account() {
     let world = World::with(|settings| settings.signin.create_account = false).await;
     let browser = Browser::new(&world);

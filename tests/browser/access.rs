@@ -73,6 +73,7 @@ pages! {
         let recipes = world.space(&all, "Recipes", false).await;
         browser.signed_in(&person).await;
         browser.visit("/account/access").await;
+        browser.press("Create an API key").await;
         browser.fill("Name", "The cook").await;
         browser.choose("Recipes").await;
         browser.look("spaces").await;

@@ -51,6 +51,8 @@ pages! {
         browser.sees(&asking.user_code).await;
         browser.sees("The computer that you use now").await;
         browser.sees("jo@example.com").await;
+        let reachable = "return innerWidth > 640 || document.querySelector('.decision').getBoundingClientRect().bottom <= innerHeight";
+        assert_eq!(browser.evaluate(reachable).await, true, "the decision is on the first screen of a phone");
         browser.look("asking").await;
         asking.poll(world).await.refused(400, "authorization_pending");
 

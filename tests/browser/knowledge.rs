@@ -110,8 +110,11 @@ pages! {
         assert_eq!(browser.path().await, "/knowledge/search?q=when+do+the+ferries+sail&space=");
         assert!(marked(browser).await.contains(&"ferry".to_owned()), "{:?}", marked(browser).await);
         assert!(!browser.text().await.contains("Newest"));
-        // Unrelated memories are not in the results.
-        assert!(!browser.names(Role::Link).await.contains(&"Keys".to_owned()));
+        // Three results are shown, each with its fit in words; the others are folded.
+        assert_eq!(browser.evaluate("return document.querySelector('.found h2').textContent").await, "Harbour timetable");
+        assert_eq!(browser.evaluate("return document.querySelectorAll('#results > div > .found').length").await, 3);
+        assert_eq!(browser.evaluate("return document.querySelector('.likeness').textContent").await, "fits well");
+        assert!(!browser.text().await.contains(" %"));
         browser.look("found").await;
         browser.follow("Clear the search").await;
         browser.sees("Newest").await;

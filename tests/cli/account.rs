@@ -33,7 +33,15 @@ async fn the_account_is_shown_at_a_glance_and_whole_as_json() {
     let server = home.serve().await;
     let machine = adas(&home, &server).await;
     let output = home.run(&["account"]);
-    for shown in ["ada@example.com", &machine.uuid, "FREE", "computers  1", "agents     1", "balance $0.00"] {
+    for shown in [
+        "ada@example.com",
+        &machine.uuid[28..],
+        "last seen now",
+        "FREE",
+        "computers  1",
+        "agents     1",
+        "balance $0.00",
+    ] {
         assert!(output.said().contains(shown), "{shown}: {output:?}");
     }
     let account = home.run(&["account", "--json"]).json();
@@ -173,7 +181,7 @@ fn without_computer_and_agent_every_command_names_the_next_step() {
     for command in [&["usage"][..], &["activity"], &["consent", "get"], &["consent", "set", "off"]] {
         home.run(command).refused(5, &["attache attach", "attache agent claim"]);
     }
-    home.run(&["account"]).refused(5, &["attache agent register"]);
+    home.run(&["account"]).refused(5, &["attache login"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

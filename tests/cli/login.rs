@@ -7,6 +7,7 @@ use blackbox::client::{Client, Credential, Response};
 use blackbox::eventually;
 use blackbox::flow;
 use blackbox::process::{Home, Process, Server};
+use harness::event::Chain;
 
 /// `login`, waiting for a person: it has shown its link and this code.
 async fn logging_in(home: &Home, arguments: &[&str]) -> (Process, String) {
@@ -25,12 +26,14 @@ async fn page(server: &Server, person: &Credential, code: &str) -> String {
     String::from_utf8(response.body.to_vec()).unwrap()
 }
 
-/// The person presses Approve; `with_key` is the box above the button.
+/// The person presses Approve; `with_key` ticks the boxes of the key.
 async fn approve(server: &Server, person: &Credential, code: &str, with_key: bool) -> Response {
     let client = Client::new();
     let request = client.request(Method::POST, &format!("{}/device", server.url), person);
     let mut form = vec![("user_code", code), ("decision", "approve")];
-    form.extend(with_key.then_some(("with_key", "yes")));
+    if with_key {
+        form.extend([("with_key", "yes"), ("with_account", "yes")]);
+    }
     let body = serde_urlencoded::to_string(form).unwrap();
     let request = request.header("origin", &server.url).header("sec-fetch-site", "same-origin");
     let request = request.header("content-type", "application/x-www-form-urlencoded").body(body);
@@ -51,7 +54,10 @@ async fn one_approval_brings_the_attachment_and_a_key_that_ends_with_it() {
     let (mut login, code) = logging_in(&home, &[&server.url, "--name", "Ada's laptop"]).await;
     let page = page(&server, &ada, &code).await;
     let agreed = "it may search and read everything in it, and add to it and delete from it.";
-    assert!(page.contains(agreed) && page.contains("name=\"with_key\""), "{page}");
+    assert!(
+        page.contains(agreed) && page.contains("name=\"with_key\"") && page.contains("name=\"with_account\""),
+        "{page}"
+    );
     assert!(keys(&server, &ada).await.is_empty(), "nothing is made before the person agreed");
     approve(&server, &ada, &code, true).await;
     assert_eq!(login.exit().await.code(), Some(0), "{}", login.stderr.text());
@@ -73,10 +79,10 @@ async fn one_approval_brings_the_attachment_and_a_key_that_ends_with_it() {
 
     let whoami = home.run(&["whoami", "--json"]).json();
     assert_eq!((&whoami["email"], &whoami["attached"]), (&json!("ada@example.com"), &json!(true)));
-    assert_eq!(whoami["api_key"]["scopes"], json!(["search", "write"]));
+    assert_eq!(whoami["api_key"]["scopes"], json!(["search", "write", "account"]));
     assert_eq!((&whoami["api_key"]["name"], &whoami["api_key"]["expires_at"]), (&json!("Ada's laptop"), &Value::Null));
     let output = home.run(&["whoami"]);
-    assert!(output.said().contains("search, write; every space; does not expire"), "{output:?}");
+    assert!(output.said().contains("search, write, account; every space; does not expire"), "{output:?}");
     let status = home.run(&["status"]);
     for part in ["answers", "attached to the account of ada@example.com", "now, skill.invoked", "pending    none"] {
         assert!(status.said().contains(part), "{part}: {status:?}");
@@ -109,6 +115,55 @@ async fn one_approval_brings_the_attachment_and_a_key_that_ends_with_it() {
         "{}",
         login.stdout.text()
     );
+}
+
+/// The key of the approval reads the whole account, and changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_login_the_commands_show_the_account() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let ada = flow::session(&home, "ada@example.com");
+    let (mut login, code) = logging_in(&home, &["--url", &server.url]).await;
+    approve(&server, &ada, &code, true).await;
+    assert_eq!(login.exit().await.code(), Some(0), "{}", login.stderr.text());
+    assert!(login.stdout.text().contains("it shows your account"), "{}", login.stdout.text());
+    let other = flow::machine(&home, &server).await;
+    let (_, code) = flow::device_code(&server, &other).await;
+    flow::device_approve(&server, &ada, &code).await.unwrap().expect(200);
+    flow::event(&server, &other, &Chain::new(&other).next()).await.receipt();
+
+    let account = home.run(&["account"]);
+    for shown in ["ada@example.com", "computers  2", &other.uuid[28..]] {
+        assert!(account.said().contains(shown), "{shown}: {account:?}");
+    }
+    let count = |arguments: &[&str]| {
+        home.run(&[&["activity", "--json"], arguments].concat()).json()["events"].as_array().unwrap().len()
+    };
+    eventually("the event is in the account's list", async || (count(&[]) >= 1).then_some(())).await;
+    assert_eq!(count(&["--as", "computer"]), 0);
+    assert_eq!((count(&["--account"]), count(&["--as", "account"])), (count(&[]), count(&[])));
+    assert!(home.run(&["activity", "--as", "computer"]).said().contains("`attache activity --account` shows"));
+    home.run(&["usage", "--as", "account"]).said();
+    home.run(&["usage", "--as", "agent"]).refused(5, &["attache agent register"]);
+    // The person's level is the account's to set; the key reads it.
+    home.run(&["consent", "get", "--as", "account"]).said();
+    home.run(&["consent", "set", "off", "--as", "account"]).refused(5, &["unauthorized"]);
+    home.run(&["pause", "--as", "account"]).refused(5, &["unauthorized"]);
+
+    // Without the key the computer shows what it may.
+    let key = keys(&server, &ada).await[0]["id"].as_str().unwrap().to_owned();
+    Client::new().delete(&format!("{}/api/v1/keys/{key}", server.url), &ada).await.expect(200);
+    home.run(&["account"]).refused(5, &["revoked"]);
+    assert_eq!(count(&[]), 0);
+    home.run(&["usage"]).said();
+
+    // A key without the scope shows nothing of the account.
+    let (mut again, code) = logging_in(&home, &["--scope", "search"]).await;
+    approve(&server, &ada, &code, true).await;
+    assert_eq!(again.exit().await.code(), Some(0), "{}", again.stderr.text());
+    assert!(!again.stdout.text().contains("it shows your account"), "{}", again.stdout.text());
+    home.run(&["account"]).refused(5, &["attache login"]);
+    assert_eq!(count(&[]), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

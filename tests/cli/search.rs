@@ -15,7 +15,10 @@ async fn search_results_are_printed_with_their_chunk_or_as_json() {
     let output = home.run(&["search", "when", "do", "I", "prune", "in", "March?"]);
     let said = output.said();
     assert!(said.starts_with(" 1. Roses\n    "), "{said}");
-    assert!(said.contains('█') && said.contains("/knowledge/memories/") && !said.contains("# Roses"), "{said}");
+    assert!(
+        said.contains("    fits well  ") && said.contains("/knowledge/memories/") && !said.contains("# Roses"),
+        "{said}"
+    );
     // The part around the words that were looked for.
     assert!(said.contains("    … ") && said.contains("Prune") && said.contains("March"), "{said}");
     assert!(said.lines().all(|line| line.chars().count() <= 100) && !said.contains('\u{1b}'), "{said}");

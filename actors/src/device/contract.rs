@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::agent_right::AgentRights;
+use domain::api_key::KeyConsent;
 use domain::consent::ConsentLevel;
 use domain::device::UserCode;
 use domain::ids::UserAccountId;
@@ -79,8 +80,8 @@ pub enum AgentRefusal {
 /// Consents of a person in addition to the attachment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extras {
-    /// Whether the key that the computer requests is created.
-    pub key: bool,
+    /// Scopes of the key that the computer requests; without any, no key is created.
+    pub key: KeyConsent,
     /// The agent in the request is confirmed, with these rights.
     pub agent: Option<AgentRights>,
     /// How much may be recorded; `None` changes no level.

@@ -17,8 +17,10 @@ impl Accepts {
     pub const MACHINE: Self = Self(4);
     /// `preClaimBearer`: the access token of an unclaimed agent.
     pub const PRE_CLAIM: Self = Self(8);
-    /// `apiKey`: an API key of the knowledge API.
+    /// `apiKey`: an API key on the knowledge API.
     pub const API_KEY: Self = Self(16);
+    /// `apiKey` with the scope `account`, on the account API.
+    pub const ACCOUNT_KEY: Self = Self(32);
 
     /// `accountBearer` of an agent that has this right.
     pub const fn agent(right: AgentRight) -> Self {

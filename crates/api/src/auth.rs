@@ -17,7 +17,7 @@ use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use domain::agent_right::{AgentRight, AgentRights};
-use domain::api_key::ApiKey;
+use domain::api_key::{ApiKey, ApiKeyScope};
 use domain::held::MachineFacts;
 use domain::ids::{Email, PersonId, RegistrationId, SessionId, UserAccountId};
 use domain::secret::{Secret, SecretKind};
@@ -74,7 +74,7 @@ pub enum Caller {
         /// The agent.
         agent: RegistrationId,
     },
-    /// A program with a key of the knowledge API.
+    /// A program with an API key.
     Key(ApiKey),
 }
 
@@ -112,6 +112,12 @@ impl Caller {
             Self::Account { rights, .. } if !AgentRights::permit(*rights, right) => Err(lacks(right)),
             _ => Ok(()),
         }
+    }
+
+    /// Whether a route that accepts these credentials accepts the caller's.
+    fn is_accepted(&self, accepts: Accepts) -> bool {
+        let reads_account = matches!(self, Self::Key(key) if key.scopes.contains(&ApiKeyScope::Account));
+        accepts.includes(self.kind()) || reads_account && accepts.includes(Accepts::ACCOUNT_KEY)
     }
 
     fn kind(&self) -> Accepts {
@@ -174,7 +180,7 @@ impl Authenticator {
             }
             Authorization::Nothing | Authorization::Other => return Err(challenge.to_none()),
         };
-        if !accepts.includes(caller.kind()) {
+        if !caller.is_accepted(accepts) {
             return Err(challenge.to(Code::Unauthorized));
         }
         match &caller {

@@ -76,13 +76,15 @@ pub type Route = route::Route<HttpState>;
 pub fn routes() -> Vec<Route> {
     const NONE: Accepts = Accepts::NONE;
     const READER: Accepts = Accepts::agent(AgentRight::Read).or(Accepts::SESSION);
+    // Such a key lies on a computer, where its programs read it: it shows no sessions, keys or webhooks.
+    const ACCOUNT_READER: Accepts = READER.or(Accepts::ACCOUNT_KEY);
     const CONFIRMER: Accepts = Accepts::agent(AgentRight::ConfirmAgents).or(Accepts::SESSION);
     const APPROVER: Accepts = Accepts::agent(AgentRight::ConfirmComputers).or(Accepts::SESSION);
     const DETACHER: Accepts = Accepts::agent(AgentRight::DetachComputers).or(Accepts::SESSION);
     const SETTER: Accepts = Accepts::agent(AgentRight::SetConsent).or(Accepts::SESSION).or(Accepts::MACHINE);
     const SENDER: Accepts =
         Accepts::agent(AgentRight::SendEvents).or(Accepts::SESSION).or(Accepts::MACHINE).or(Accepts::PRE_CLAIM);
-    const ANYONE: Accepts = READER.or(Accepts::MACHINE);
+    const ANYONE: Accepts = ACCOUNT_READER.or(Accepts::MACHINE);
     vec![
         Route::get("/", NONE, discovery::welcome),
         Route::get("/openapi.json", NONE, openapi::show),
@@ -99,8 +101,8 @@ pub fn routes() -> Vec<Route> {
         Route::get("/api/v1/sessions", READER, sessions::list),
         // An agent must not be able to end the sessions of its person.
         Route::delete("/api/v1/sessions/{id}", Accepts::SESSION, sessions::revoke),
-        Route::get("/api/v1/account/summary", READER, account::summary),
-        Route::get("/api/v1/account/computers", READER, account::computers),
+        Route::get("/api/v1/account/summary", ACCOUNT_READER, account::summary),
+        Route::get("/api/v1/account/computers", ACCOUNT_READER, account::computers),
         Route::get("/api/v1/usage/bar", ANYONE, usage::bar),
         Route::get("/api/v1/usage/costs", ANYONE, costs::show),
         Route::post("/api/v1/device/code", Accepts::MACHINE, device::code),

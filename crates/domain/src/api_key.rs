@@ -1,4 +1,4 @@
-//! API keys: bearer credentials of the knowledge API with scopes and spaces (`docs/decisions/0020-keys-and-spaces.md`).
+//! API keys: bearer credentials with scopes and spaces (`docs/decisions/0020-keys-and-spaces.md`).
 
 use std::str::FromStr;
 
@@ -23,11 +23,17 @@ pub enum ApiKeyScope {
     Write,
     /// Change the account's content filter.
     Settings,
+    /// Read the account: its summary, computers, usage, activity, proofs and consent.
+    Account,
 }
 
 impl ApiKeyScope {
     /// All scopes, in the order in which a key lists them.
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
+    /// The scopes of the knowledge API: those of a key for which nobody chose any.
+    pub const KNOWLEDGE: [Self; 3] = [Self::Search, Self::Write, Self::Settings];
+    /// The scopes that `attache login` and `attache connect` request for a computer.
+    pub const COMPUTER: [Self; 3] = [Self::Search, Self::Write, Self::Account];
 
     /// The name in requests, responses and rows.
     pub fn as_str(self) -> &'static str {
@@ -85,9 +91,27 @@ impl ApiKey {
     }
 }
 
-/// Sorts scopes into the order of [`ApiKeyScope::ALL`] and removes duplicates. Returns all scopes if `named` is empty.
+/// What a person consents to of the key that a computer requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KeyConsent {
+    /// The scopes of the knowledge API.
+    pub memory: bool,
+    /// The scope [`ApiKeyScope::Account`].
+    pub account: bool,
+}
+
+impl KeyConsent {
+    /// The requested scopes with consent; if there are none, no key is created.
+    pub fn of(self, requested: &[ApiKeyScope]) -> Vec<ApiKeyScope> {
+        let agreed = |scope: &ApiKeyScope| if *scope == ApiKeyScope::Account { self.account } else { self.memory };
+        requested.iter().copied().filter(agreed).collect()
+    }
+}
+
+/// Sorts scopes into the order of [`ApiKeyScope::ALL`] and removes duplicates. Returns [`ApiKeyScope::KNOWLEDGE`] if `named` is empty.
 pub fn scopes_of(named: &[ApiKeyScope]) -> Vec<ApiKeyScope> {
-    ApiKeyScope::ALL.iter().copied().filter(|scope| named.is_empty() || named.contains(scope)).collect()
+    let named = if named.is_empty() { &ApiKeyScope::KNOWLEDGE } else { named };
+    ApiKeyScope::ALL.iter().copied().filter(|scope| named.contains(scope)).collect()
 }
 
 #[cfg(test)]
@@ -104,14 +128,25 @@ mod tests {
     }
 
     #[test]
-    fn scopes_are_listed_once_and_nothing_named_is_everything() {
-        use ApiKeyScope::{Search, Settings, Write};
+    fn a_key_has_the_requested_scopes_that_a_person_consents_to() {
+        use ApiKeyScope::{Account, Search, Write};
+        let of = |memory, account| KeyConsent { memory, account }.of(&[Search, Write, Account]);
+        assert_eq!(of(true, true), [Search, Write, Account]);
+        assert_eq!(of(true, false), [Search, Write]);
+        assert_eq!(of(false, true), [Account]);
+        assert_eq!(of(false, false), []);
+        assert_eq!(KeyConsent { memory: true, account: true }.of(&[Search]), [Search], "nothing beyond the request");
+    }
+
+    #[test]
+    fn scopes_are_listed_once_and_reading_the_account_has_to_be_named() {
+        use ApiKeyScope::{Account, Search, Settings, Write};
         assert_eq!(scopes_of(&[]), [Search, Write, Settings]);
-        assert_eq!(scopes_of(&[Write, Search, Write]), [Search, Write]);
+        assert_eq!(scopes_of(&[Account, Write, Search, Write]), [Search, Write, Account]);
         for scope in ApiKeyScope::ALL {
             assert_eq!(scope.as_str().parse(), Ok(*scope));
         }
         let unknown = "admin".parse::<ApiKeyScope>().unwrap_err();
-        assert_eq!(unknown.to_string(), "expected one of search, write, settings");
+        assert_eq!(unknown.to_string(), "expected one of search, write, settings, account");
     }
 }

@@ -70,6 +70,7 @@ pub mod excerpt;
 pub mod fair;
 pub mod feed;
 pub mod filter;
+pub mod fit;
 pub mod foreign;
 pub mod held;
 mod hex;

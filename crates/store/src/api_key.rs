@@ -1,7 +1,7 @@
 //! Keys of the knowledge API (`docs/decisions/0020-keys-and-spaces.md`).
 
 use domain::Timestamp;
-use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope};
+use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope, KeyConsent};
 use domain::ids::{ApiKeyId, MachineUuid, SpaceId, UserAccountId};
 use domain::secret::SecretHash;
 
@@ -30,6 +30,8 @@ pub struct KeyGrant {
     pub id: ApiKeyId,
     /// Maximum number of valid keys of one account.
     pub keys_max: u32,
+    /// The requested scopes that the person consents to.
+    pub consent: KeyConsent,
 }
 
 impl Store {
@@ -198,7 +200,7 @@ pub(crate) struct ComputersKey<'k> {
 /// Creates the key of a computer in the caller's transaction and revokes its earlier keys. `AlreadyMade`: a key with this hash exists.
 pub(crate) async fn add_key_of_computer(
     tx: &mut Tx<'_>,
-    KeyGrant { id, keys_max }: KeyGrant,
+    KeyGrant { id, keys_max, .. }: KeyGrant,
     key: &ComputersKey<'_>,
     now: Timestamp,
 ) -> Result<KeyCreate, sqlx::Error> {

@@ -27,7 +27,7 @@ use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect};
 use domain::agent_right::{AgentRight, AgentRights};
-use domain::api_key::ApiKeyScope;
+use domain::api_key::{ApiKeyScope, KeyConsent};
 use domain::consent::ConsentLevel;
 use domain::device::approval::ApprovalRefusal;
 use domain::device::{DeviceState, PollState, UserCode};
@@ -87,6 +87,8 @@ pub struct Decided {
     decision: DeviceDecision,
     /// Present if the person confirms the requested key.
     with_key: Option<String>,
+    /// Present if the computer gets a key that reads the account.
+    with_account: Option<String>,
     /// Present for each right that the person gives to the agent on the computer.
     may_read: Option<String>,
     may_set_consent: Option<String>,
@@ -173,8 +175,10 @@ struct Asking {
     network: Option<Network>,
     asked: Moment,
     expires: Moment,
-    /// Permissions of the requested key; `None` without a key.
+    /// Permissions of the requested key for the memory; `None` without such a key.
     key: Option<String>,
+    /// Whether the requested key reads the account.
+    reads_account: bool,
     /// The requested agent.
     agent: Option<AskingTool>,
     /// Whether it is attached to the account of the visitor already.
@@ -272,7 +276,8 @@ pub async fn decide(
         },
         DeviceDecision::Approve => match devices.approver(person, with) {
             Ok(approver) => {
-                let extras = Extras { key: form.with_key.is_some(), agent: form.rights(), consent: form.chosen() };
+                let key = KeyConsent { memory: form.with_key.is_some(), account: form.with_account.is_some() };
+                let extras = Extras { key, agent: form.rights(), consent: form.chosen() };
                 devices.approve(&user_code, approver, extras).await
             }
             Err(_) => return Ok(sign_in_again(&pages.site, &back)),
@@ -322,7 +327,8 @@ fn asking_view(
         network: Network::new(ip_address, address, pages.site.urls.is_loopback()),
         asked: Moment::new(code.created_at, now),
         expires: Moment::new(code.expires_at, now),
-        key: key_scopes.map(|scopes| permitted(&scopes)),
+        reads_account: key_scopes.as_ref().is_some_and(|scopes| scopes.contains(&ApiKeyScope::Account)),
+        key: key_scopes.and_then(|scopes| permitted(&scopes)),
         agent: agent.map(|agent| AskingTool {
             name: agent.tool.as_str(),
             title: agent.tool.title(),
@@ -347,20 +353,21 @@ fn asking_view(
     }
 }
 
-/// The permissions of a key with these scopes, as the end of a sentence.
-fn permitted(scopes: &[ApiKeyScope]) -> String {
+/// What a key with these scopes may do in the memory, as the end of a sentence; `None` for nothing.
+fn permitted(scopes: &[ApiKeyScope]) -> Option<String> {
     let words: Vec<&str> = scopes
         .iter()
-        .map(|scope| match scope {
-            ApiKeyScope::Search => "search and read everything in it",
-            ApiKeyScope::Write => "add to it and delete from it",
-            ApiKeyScope::Settings => "change what is kept",
+        .filter_map(|scope| match scope {
+            ApiKeyScope::Search => Some("search and read everything in it"),
+            ApiKeyScope::Write => Some("add to it and delete from it"),
+            ApiKeyScope::Settings => Some("change what is kept"),
+            ApiKeyScope::Account => None,
         })
         .collect();
     match words.as_slice() {
-        [first, last] => format!("{first}, and {last}"),
-        [first, second, last] => format!("{first}, {second}, and {last}"),
-        _ => words.join(", "),
+        [] => None,
+        [one] => Some((*one).to_owned()),
+        [before @ .., last] => Some(format!("{}, and {last}", before.join(", "))),
     }
 }
 

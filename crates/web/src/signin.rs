@@ -72,10 +72,12 @@ struct SignInPage {
     email: String,
     next: Option<ReturnPath>,
     /// The fault in the address.
-    fault: Option<&'static str>,
+    fault: Option<String>,
     providers: Vec<Provider>,
     /// Whether a first sign-in creates an account.
     makes_accounts: bool,
+    /// The addresses that may sign in, if they are limited.
+    admitted: Option<String>,
 }
 
 struct Provider {
@@ -124,10 +126,15 @@ pub async fn ask(
     pages.limits.sign_in(address).map_err(|error| PageError::api(&pages.site, &error))?;
     let next = ours(asked.next.as_deref());
     let Some(email) = asked.email.parse::<Email>().ok().filter(Email::is_mailable) else {
-        let fault = Some("This is not an e-mail address. It looks like name@example.com.");
+        let fault = Some("This is not an e-mail address. It looks like name@example.com.".to_owned());
         let form = sign_in_page(&pages, PageLayout::new(&pages.site, visitor.as_ref()), asked.email, next, fault);
         return Ok(page(StatusCode::BAD_REQUEST, &form));
     };
+    if !pages.settings.admits(&email) {
+        let fault = Some(format!("{} may sign in here.", admitted(&pages.settings.domains)));
+        let form = sign_in_page(&pages, PageLayout::new(&pages.site, visitor.as_ref()), asked.email, next, fault);
+        return Ok(page(StatusCode::FORBIDDEN, &form));
+    }
     let previous = ticket_cookie(&headers, &pages);
     let sender = known::asker(&headers, &email, address, &pages);
     match pages.signins.ask(email, next, sender, previous.as_ref()).await.map_err(PageError::of(&pages.site))? {
@@ -256,7 +263,7 @@ fn sign_in_page(
     frame: PageLayout,
     email: String,
     next: Option<ReturnPath>,
-    fault: Option<&'static str>,
+    fault: Option<String>,
 ) -> SignInPage {
     let query = next.as_ref().map(|next| format!("?next={}", quoted(next.as_str()))).unwrap_or_default();
     let provider = |provider: &OidcSettings| Provider {
@@ -265,7 +272,14 @@ fn sign_in_page(
     };
     let providers = pages.settings.oidc.iter().map(provider).collect();
     let makes_accounts = pages.settings.create_account;
-    SignInPage { frame, email, next, fault, providers, makes_accounts }
+    let domains = &pages.settings.domains;
+    let admitted = (!domains.is_empty()).then(|| admitted(domains));
+    SignInPage { frame, email, next, fault, providers, makes_accounts, admitted }
+}
+
+/// The addresses that may sign in, as the beginning of a sentence.
+fn admitted(domains: &[String]) -> String {
+    format!("Only addresses of {}", domains.join(", "))
 }
 
 fn over(why: SignInRefusal) -> CodeView {

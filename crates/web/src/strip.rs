@@ -46,7 +46,7 @@ impl fmt::Display for DayStrip {
         }
         write!(
             f,
-            r#"<svg class="strip" viewBox="0 0 {width} {}" role="img" aria-label="{}"><line x1="0" x2="{width}" y1="{ground}" y2="{ground}"/>{bars}</svg>"#,
+            r#"<svg class="strip" viewBox="0 0 {width} {}" preserveAspectRatio="none" role="img" aria-label="{}"><line x1="0" x2="{width}" y1="{ground}" y2="{ground}"/>{bars}</svg>"#,
             ground + 1,
             self.text
         )

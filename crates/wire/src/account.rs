@@ -190,7 +190,7 @@ pub struct KeyRequest {
     /// Name of the key.
     #[schema(schema_with = schema::name)]
     pub name: String,
-    /// Scopes of the key; all scopes if absent.
+    /// Scopes of the key; `search`, `write` and `settings` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<schema::KeyScope>>, min_items = 1)]
     pub scopes: Option<Vec<ApiKeyScope>>,

@@ -85,7 +85,7 @@ pub struct AgentWanted {
     pub tool: Tool,
 }
 
-/// A key of the knowledge API that a computer requests. The computer creates and stores it: `ak_` and 32 random bytes as base64url.
+/// An API key that a computer requests. The computer creates and stores it: `ak_` and 32 random bytes as base64url.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeyWanted {

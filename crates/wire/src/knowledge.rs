@@ -121,9 +121,6 @@ pub struct SearchRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 1, default = 0)]
     pub threshold: Option<f64>,
-    /// Whether to leave out answers with a similarity below the server's floor; default false.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub floor: Option<bool>,
     /// Spaces to search; default is the whole account of the API key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_items = 50)]

@@ -25,7 +25,7 @@ pub enum Command {
         /// Name of the key
         #[arg(long, default_value = "made by an operator")]
         name: ApiKeyName,
-        /// Scope: search, write or settings; may be repeated [default: all]
+        /// Scope: search, write, settings or account; may be repeated [default: all but account]
         #[arg(long)]
         scope: Vec<ApiKeyScope>,
         /// Id of a space that the key is limited to; may be repeated [default: all spaces of the account]

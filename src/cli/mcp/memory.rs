@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use client::Client;
 use domain::excerpt::excerpt;
+use domain::fit;
 use domain::words;
 use serde_json::json;
 use wire::knowledge::{BatchMessage, BatchRequest, Note, SearchRequest};
 use wire::mcp::{AddMemory, ForgetMemory, ListSpaces, SEARCH_CHUNKS, SearchMemory};
 
 use super::{ToolAnswer, failed};
+use crate::cli::connection::page_of;
 use crate::cli::failure::Failure;
 use crate::cli::space;
 
@@ -28,10 +30,12 @@ pub async fn search(client: &Client, arguments: SearchMemory) -> Result<ToolAnsw
         spaces: space::named(client, &arguments.spaces).await?,
         ..SearchRequest::default()
     };
-    let response = client.search(&request).await.map_err(failed)?;
+    let mut response = client.search(&request).await.map_err(failed)?;
+    response.results.truncate(fit::given(response.results.iter().map(|result| result.similarity)));
     let terms = words::asked(&arguments.query, WORDS_MAX);
     let mut text = String::new();
-    for result in &response.results {
+    for result in &mut response.results {
+        result.url = page_of(client, &result.url);
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
@@ -79,6 +83,7 @@ pub async fn add(client: &Client, arguments: AddMemory) -> Result<ToolAnswer, Fa
         while let Some(message) = stream.next().await {
             match message.map_err(failed)? {
                 BatchMessage::Success { id, url, .. } => {
+                    let url = page_of(client, &url);
                     let text = format!("Added as memory {id} ({url}).");
                     return Ok(ToolAnswer { text, value: json!({ "id": id, "url": url, "state": "added" }) });
                 }

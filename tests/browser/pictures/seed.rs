@@ -121,7 +121,7 @@ impl Seeded {
             "event" => format!("/account/activity/{}", self.event),
             "device" => format!("/device?user_code={}", self.device_code),
             "claim" => self.claim.clone(),
-            "knowledge" => "/knowledge?q=how+do+I+check+one+entry+of+a+log".into(),
+            "knowledge" => "/knowledge?q=when+do+I+cut+back+my+roses".into(),
             "operator" => format!("http://{}/", self.world.server.admin_address),
             other => panic!("{other} has no page"),
         }

@@ -123,7 +123,7 @@ fn metadata(resource: &str, accepts: Accepts, urls: &Urls) -> Value {
             "resource_name": "attache: the knowledge API",
             "resource_documentation": format!("{base}/llms-full.txt"),
             "bearer_methods_supported": ["header"],
-            "scopes_supported": ApiKeyScope::ALL,
+            "scopes_supported": ApiKeyScope::KNOWLEDGE,
         });
     }
     let granted = [(Accepts::ACCOUNT, SCOPE_ACCOUNT), (Accepts::PRE_CLAIM, SCOPE_EVENTS)];

@@ -21,14 +21,9 @@ pub async fn search(
     KnowledgeKey(access, _): KnowledgeKey<ToSearch>,
     Json(body): Json<SearchRequest>,
 ) -> KnowledgeResult {
-    let SearchRequest { query, limit, threshold, floor, spaces } = body;
-    let params = SearchParams {
-        query: query.unwrap_or_default(),
-        limit,
-        threshold,
-        floor: floor.unwrap_or(false),
-        spaces: spaces.unwrap_or_default(),
-    };
+    let SearchRequest { query, limit, threshold, spaces } = body;
+    let params =
+        SearchParams { query: query.unwrap_or_default(), limit, threshold, spaces: spaces.unwrap_or_default() };
     let hits = search.find(&access, params).await?;
     let results = hits.into_iter().map(|hit| described(hit, &urls)).collect();
     Ok(body::answer(&SearchResults { results })?)

@@ -7,12 +7,13 @@ use crate::accepts::Accepts;
 use crate::route::Route;
 
 /// The credentials that a route accepts, with their names in the specification (*Authentication*).
-const SCHEMES: [(Accepts, &str); 5] = [
+const SCHEMES: [(Accepts, &str); 6] = [
     (Accepts::ACCOUNT, "accountBearer"),
     (Accepts::SESSION, "sessionCookie"),
     (Accepts::MACHINE, "machineBearer"),
     (Accepts::PRE_CLAIM, "preClaimBearer"),
     (Accepts::API_KEY, "apiKey"),
+    (Accepts::ACCOUNT_KEY, "apiKey"),
 ];
 
 /// Security requirements of a route: one of its credentials.
@@ -29,7 +30,7 @@ pub(super) fn security_schemes(settings: &Settings, urls: &Urls) -> Value {
         "accountBearer": bearer("Access token of a claimed agent, `at_…`."),
         "machineBearer": bearer("Machine secret of a computer, `msk_…`."),
         "preClaimBearer": bearer("Access token of an unclaimed agent, `at_…`; its events are held."),
-        "apiKey": bearer("API key of the knowledge API, `ak_…`."),
+        "apiKey": bearer("API key, `ak_…`: for the knowledge API, and with the scope `account` for reading the account."),
         "enrolmentKey": bearer("Enrolment key for registering computers, if the server requires one."),
         "sessionCookie": {
             "type": "apiKey",

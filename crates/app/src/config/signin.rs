@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::http::Uri;
+use domain::ids::Email;
 use serde::{Deserialize, Serialize};
 
 /// `[signin]`
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 #[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct SigninSettings {
     pub create_account: bool,
+    pub domains: Vec<String>,
     #[serde(with = "humantime_serde")]
     pub fresh_within: Duration,
     pub codes_per_hour: u32,
@@ -24,6 +26,7 @@ impl Default for SigninSettings {
     fn default() -> Self {
         Self {
             create_account: true,
+            domains: Vec::new(),
             fresh_within: Duration::from_mins(15),
             codes_per_hour: 10,
             codes_per_hour_total: 60,
@@ -58,6 +61,12 @@ fn scopes() -> Vec<String> {
 }
 
 impl SigninSettings {
+    /// Whether the person with this address may sign in. A domain does not include its subdomains.
+    pub fn admits(&self, email: &Email) -> bool {
+        let domain = email.as_str().rsplit('@').next().unwrap_or_default();
+        self.domains.is_empty() || self.domains.iter().any(|admitted| admitted.eq_ignore_ascii_case(domain))
+    }
+
     /// Values that break a rule, as pairs of field and rule.
     pub fn problems(&self) -> Vec<(String, String)> {
         let mut problems = Vec::new();
@@ -69,6 +78,8 @@ impl SigninSettings {
         rule(self.codes_per_hour > 0, "codes_per_hour", "must be at least 1");
         rule(self.codes_per_hour_total > 0, "codes_per_hour_total", "must be at least 1");
         rule(!self.provider_timeout.is_zero(), "provider_timeout", "must be longer than 0s");
+        let is_domain = |name: &String| !name.is_empty() && !name.contains(|c: char| c == '@' || c.is_whitespace());
+        rule(self.domains.iter().all(is_domain), "domains", "must be like example.com, without @");
         let mut names: Vec<&str> = self.oidc.iter().map(|provider| provider.name.as_str()).collect();
         names.sort_unstable();
         names.dedup();
@@ -108,6 +119,21 @@ pub(crate) fn is_protected(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_domains_decide_who_may_sign_in() {
+        let admits = |domains: &[&str], email: &str| {
+            let domains = domains.iter().map(|domain| (*domain).to_owned()).collect();
+            SigninSettings { domains, ..SigninSettings::default() }.admits(&email.parse().unwrap())
+        };
+        assert!(admits(&[], "ada@example.com"));
+        assert!(admits(&["example.org", "Example.com"], "ada@EXAMPLE.com"));
+        for other in ["ada@mail.example.com", "ada@badexample.com", "example.com@example.net"] {
+            assert!(!admits(&["example.com"], other), "{other}");
+        }
+        let wrong = SigninSettings { domains: vec!["@example.com".into()], ..SigninSettings::default() };
+        assert_eq!(wrong.problems()[0].0, "domains");
+    }
 
     #[test]
     fn missing_settings_of_a_provider_are_named() {

@@ -74,7 +74,7 @@ impl DeviceApprovals {
         extras: Extras,
     ) -> AskResult<(), ApprovalRefusal> {
         let by_session = approver.via == ConfirmedVia::Session;
-        let extras = Extras { key: extras.key && by_session, agent: extras.agent.filter(|_| by_session), ..extras };
+        let extras = if by_session { extras } else { Extras { consent: extras.consent, ..Extras::default() } };
         let approval = self.codes.approve(code, approver, extras).await?;
         Ok(approval.map(|approved| {
             // The ceremony of the agent may have been polled, and has the state from before in its memory.

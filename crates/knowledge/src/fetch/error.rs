@@ -15,10 +15,10 @@ pub enum FetchError {
     #[error("the address has characters that cannot be sent")]
     Unsendable,
     /// The port is not allowed.
-    #[error("pages are not fetched from port {0}")]
+    #[error("pages are not fetched from port {0}: knowledge.fetch.ports of the server lists the permitted ones")]
     BlockedPort(u16),
     /// The host, or an address that its name resolves to, is not allowed.
-    #[error("the host is in a network that pages are not fetched from")]
+    #[error("the host is in a private network: knowledge.fetch.allow_private of the server lists the permitted ones")]
     BlockedAddress,
     /// A redirect to a text that is not the URL of a web page.
     #[error("the page redirects to something that is not a web address we fetch")]

@@ -24,7 +24,6 @@ pub struct Settings {
     #[serde(skip)]
     pub common_postings_max: usize,
     pub meaning_weight: f64,
-    pub similarity_floor: f64,
     #[serde(with = "humantime_serde")]
     pub embedding_timeout: Duration,
     pub index: index::Settings,
@@ -37,7 +36,6 @@ impl Default for Settings {
             common_candidates_max: 1_000,
             common_postings_max: 20_000,
             meaning_weight: 0.5,
-            similarity_floor: 0.12,
             embedding_timeout: Duration::from_secs(5),
             index: index::Settings::default(),
         }
@@ -70,7 +68,7 @@ impl Settings {
     pub fn problems(&self) -> Vec<(String, String)> {
         let below = |(field, rule)| (format!("index.{field}"), rule);
         let mut problems: Vec<(String, String)> = self.index.problems().into_iter().map(below).collect();
-        for (name, share) in [("meaning_weight", self.meaning_weight), ("similarity_floor", self.similarity_floor)] {
+        for (name, share) in [("meaning_weight", self.meaning_weight)] {
             if !(0.0..=1.0).contains(&share) {
                 problems.push((name.to_owned(), "must be between 0 and 1".to_owned()));
             }

@@ -13,7 +13,7 @@ use domain::{Rng, Timestamp};
 use uuid::Uuid;
 
 use super::{Agreed, Approval, Approver, AttachedDevice};
-use crate::api_key::{ComputersKey, KeyCreate, add_key_of_computer};
+use crate::api_key::{ComputersKey, KeyCreate, add_key_of_computer, scopes_of_text, scopes_text};
 use crate::change::Change;
 use crate::claim::{claim_locked, lock_agent, lock_unclaimed};
 use crate::consent::baseline::{Choice, lock_baseline, write_choice};
@@ -207,6 +207,11 @@ async fn settle(
     let (Some(grant), Some(hash), Some(scopes)) = (agreed.key, &asked.key_hash, &asked.key_scopes) else {
         return Ok(Some((asked, false)));
     };
+    let requested = scopes_of_text("device_codes.key_scopes", scopes).map_err(undecodable)?;
+    let scopes = &scopes_text(&grant.consent.of(&requested));
+    if scopes.is_empty() {
+        return Ok(Some((asked, false)));
+    }
     let name = asked.name.as_deref().unwrap_or("a computer");
     let new = ComputersKey { machine: code.machine, account: account.as_str(), name, hash, scopes };
     let outcome = add_key_of_computer(tx, grant, &new, now).await?;

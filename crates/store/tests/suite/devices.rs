@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::agent_right::AgentRight;
-use domain::api_key::{ApiKey, ApiKeyScope};
+use domain::api_key::{ApiKey, ApiKeyScope, KeyConsent};
 use domain::claim::{AttemptState, Claim, Registration};
 use domain::confirm::ConfirmedVia;
 use domain::device::approval::ApprovalRefusal;
@@ -760,8 +760,8 @@ on_each_database! {
             assert_eq!(asking.key_scopes.as_ref(), Some(&key.scopes));
             code
         };
-        let agree = async |code: &DeviceCode, keys_max: Option<u32>, at: Timestamp| {
-            let grant = keys_max.map(|keys_max| KeyGrant { id: world.rng.uuid_v7(at).into(), keys_max });
+        let agree = async |code: &DeviceCode, consent: KeyConsent, keys_max: Option<u32>, at: Timestamp| {
+            let grant = keys_max.map(|keys_max| KeyGrant { id: world.rng.uuid_v7(at).into(), keys_max, consent });
             let has_key = std::sync::Mutex::new(None);
             let notice = |attached: &AttachedDevice| {
                 *has_key.lock().unwrap() = Some(attached.has_key);
@@ -772,17 +772,18 @@ on_each_database! {
             (result, has_key.into_inner().unwrap())
         };
 
+        const MEMORY: KeyConsent = KeyConsent { memory: true, account: false };
         // Declined by the person: attached without a key.
         let first = wanted(&[ApiKeyScope::Search]);
         let code = ask(&first, at(1)).await;
-        assert_eq!(agree(&code, None, at(2)).await, (Ok(account.clone()), Some(false)));
+        assert_eq!(agree(&code, MEMORY, None, at(2)).await, (Ok(account.clone()), Some(false)));
         assert_eq!(store.api_key_by_hash(&first.hash, at(3)).await.unwrap(), None);
 
         let second = wanted(&[ApiKeyScope::Search, ApiKeyScope::Write]);
         let code = ask(&second, at(4)).await;
         assert_eq!(store.api_key_by_hash(&second.hash, at(4)).await.unwrap(), None, "nobody agreed yet");
-        assert_eq!(agree(&code, Some(0), at(5)).await, (Err(ApprovalRefusal::TooManyKeys), None));
-        assert_eq!(agree(&code, Some(1), at(5)).await, (Ok(account.clone()), Some(true)));
+        assert_eq!(agree(&code, MEMORY, Some(0), at(5)).await, (Err(ApprovalRefusal::TooManyKeys), None));
+        assert_eq!(agree(&code, MEMORY, Some(1), at(5)).await, (Ok(account.clone()), Some(true)));
         let made = store.api_key_by_hash(&second.hash, at(6)).await.unwrap().unwrap();
         assert_eq!((&made.account, made.name.as_str(), &made.scopes), (&account, "laptop", &second.scopes));
         assert_eq!((made.created_at, made.expires_at, made.spaces), (at(5), None, None));
@@ -790,17 +791,17 @@ on_each_database! {
         // The next key replaces it, even if only one key is permitted.
         let third = wanted(&[ApiKeyScope::Search]);
         let code = ask(&third, at(7)).await;
-        assert_eq!(agree(&code, Some(1), at(8)).await.1, Some(true));
+        assert_eq!(agree(&code, MEMORY, Some(1), at(8)).await.1, Some(true));
         assert_eq!(store.api_key_by_hash(&second.hash, at(9)).await.unwrap(), None);
         assert!(store.api_key_by_hash(&third.hash, at(9)).await.unwrap().is_some());
         // A revoked key is not created again with the same hash.
         let code = ask(&second, at(10)).await;
-        assert_eq!(agree(&code, Some(5), at(11)).await.1, Some(false));
+        assert_eq!(agree(&code, MEMORY, Some(5), at(11)).await.1, Some(false));
         assert_eq!(store.api_key_by_hash(&second.hash, at(12)).await.unwrap(), None);
 
         let fourth = wanted(&[ApiKeyScope::Settings]);
         let code = ask(&fourth, at(13)).await;
-        assert_eq!(agree(&code, Some(5), at(14)).await.1, Some(true));
+        assert_eq!(agree(&code, MEMORY, Some(5), at(14)).await.1, Some(true));
         let own = world.secret();
         let key = ApiKey { id: world.rng.uuid_v7(at(14)).into(), ..store.api_key_by_hash(&fourth.hash, at(14)).await.unwrap().unwrap() };
         assert_eq!(store.api_key_create(&key, &own, 10).await.unwrap(), KeyCreate::Created);
@@ -809,5 +810,16 @@ on_each_database! {
         let ended = store.api_keys_of_account(&account, 10).await.unwrap();
         assert!(ended.iter().any(|key| key.revoked_at == Some(at(15))), "{ended:?}");
         assert!(store.api_key_by_hash(&own, at(16)).await.unwrap().is_some(), "a key that the person made stays");
+
+        // Consent to a part of the request is a key with that part.
+        let fifth = wanted(&[ApiKeyScope::Search, ApiKeyScope::Account]);
+        let code = ask(&fifth, at(20)).await;
+        assert_eq!(agree(&code, MEMORY, Some(5), at(21)).await.1, Some(true));
+        assert_eq!(store.api_key_by_hash(&fifth.hash, at(22)).await.unwrap().unwrap().scopes, [ApiKeyScope::Search]);
+        let sixth = wanted(&[ApiKeyScope::Search]);
+        let code = ask(&sixth, at(23)).await;
+        let account = KeyConsent { memory: false, account: true };
+        assert_eq!(agree(&code, account, Some(5), at(24)).await.1, Some(false));
+        assert_eq!(store.api_key_by_hash(&sixth.hash, at(25)).await.unwrap(), None);
     }
 }

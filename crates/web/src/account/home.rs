@@ -89,6 +89,8 @@ struct Meter {
     /// `None` without a limit.
     limit: Option<String>,
     percent_used: u64,
+    /// Whether more is used than the limit.
+    is_over: bool,
 }
 
 struct Memory {
@@ -228,6 +230,7 @@ fn usage_of(bars: &UsageBars, numbers: &UsageNumbers, history: &[UsageDay], now:
         used: megabytes(of.used),
         limit: of.limit.map(megabytes),
         percent_used: percent(of.used, of.limit.unwrap_or_default()),
+        is_over: of.limit.is_some_and(|limit| of.used > limit),
     };
     let limits = bar.limits.map(|limits| {
         let of_memories = limits.memory_bytes.map(|of| byte_meter("Texts of memories", of));
@@ -238,6 +241,7 @@ fn usage_of(bars: &UsageBars, numbers: &UsageNumbers, history: &[UsageDay], now:
         used: thousands(used),
         limit: (limit > 0).then(|| thousands(limit)),
         percent_used: percent(used, limit),
+        is_over: limit > 0 && used > limit,
     };
     let (dollars, cents) = (bar.balance_cents / 100, (bar.balance_cents % 100).abs());
     let sign = if bar.balance_cents < 0 { "-" } else { "" };

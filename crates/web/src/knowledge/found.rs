@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use domain::Timestamp;
 use domain::excerpt::{ExcerptPart, excerpt};
+use domain::fit::{self, Fit};
 use domain::words::asked;
 use knowledge::search::{Highlight, SearchHit, WORDS_MAX};
 
@@ -18,22 +19,16 @@ pub(super) struct FoundRow {
     pub title: String,
     /// "note", or the host of a page.
     pub source: String,
-    /// Similarity in percent.
-    pub percent: u32,
+    pub similarity: f64,
+    pub fit: Fit,
     pub created: Moment,
     pub spaces: Vec<SpaceLink>,
     pub tags: Vec<String>,
     pub best: Vec<ExcerptPart>,
     /// Its other chunks.
-    pub others: Vec<FoundChunk>,
+    pub others: Vec<Vec<ExcerptPart>>,
     /// Other memories with the same text.
     pub twins: Vec<Twin>,
-}
-
-/// A chunk that matches the query.
-pub(super) struct FoundChunk {
-    pub percent: u32,
-    pub pieces: Vec<ExcerptPart>,
 }
 
 /// A memory with the same text as a better result.
@@ -49,10 +44,7 @@ const COMPARED_CHARS: usize = 4000;
 /// The rows of a result page for `query`.
 pub(super) fn rows(found: Vec<SearchHit>, query: &str, names: &SpaceNames, now: Timestamp) -> Vec<FoundRow> {
     let stems = asked(query, WORDS_MAX);
-    let chunk = |chunk: &Highlight| FoundChunk {
-        percent: percent(chunk.similarity),
-        pieces: excerpt(&stems, &plain(&chunk.content)),
-    };
+    let chunk = |chunk: &Highlight| excerpt(&stems, &plain(&chunk.content));
     let mut rows: Vec<FoundRow> = Vec::with_capacity(found.len());
     let mut texts: HashMap<String, usize> = HashMap::new();
     for hit in found {
@@ -69,14 +61,19 @@ pub(super) fn rows(found: Vec<SearchHit>, query: &str, names: &SpaceNames, now: 
             id,
             title,
             source,
-            percent: percent(hit.similarity),
+            similarity: hit.similarity,
+            fit: Fit::Loose,
             created: Moment::new(hit.memory.created_at, now),
             spaces: linked(&hit.memory.spaces, names),
             tags: hit.memory.tags.iter().map(ToString::to_string).collect(),
-            best: chunks.next().map(|chunk| chunk.pieces).unwrap_or_default(),
+            best: chunks.next().unwrap_or_default(),
             others: chunks.collect(),
             twins: Vec::new(),
         });
+    }
+    let fits = fit::fits(&rows.iter().map(|row| row.similarity).collect::<Vec<_>>());
+    for (row, fit) in rows.iter_mut().zip(fits) {
+        row.fit = fit;
     }
     rows
 }
@@ -84,9 +81,4 @@ pub(super) fn rows(found: Vec<SearchHit>, query: &str, names: &SpaceNames, now: 
 /// The title of a memory, or a replacement.
 pub(super) fn titled(title: String) -> String {
     if title.is_empty() { "Without a title".to_owned() } else { title }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a similarity is from 0 to 1")]
-fn percent(similarity: f64) -> u32 {
-    (similarity * 100.0).round() as u32
 }

@@ -7,6 +7,7 @@ use app::services::knowledge::{KnowledgeSearch, Memories, Spaces};
 use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::{HeaderMap, StatusCode};
+use domain::fit::{self, Fit};
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -70,6 +71,8 @@ struct Searched {
     status: String,
     is_fault: bool,
     rows: Vec<FoundRow>,
+    /// Results with much less similarity than the best.
+    folded: Vec<FoundRow>,
 }
 
 /// `?q=…&space=…`
@@ -138,7 +141,8 @@ impl Searched {
         names: &SpaceNames,
     ) -> Result<Self, PageError> {
         let (query, space) = (asked.q.unwrap_or_default().trim().to_owned(), asked.space.unwrap_or_default());
-        let mut searched = Self { query, space, status: String::new(), is_fault: false, rows: Vec::new() };
+        let mut searched =
+            Self { query, space, status: String::new(), is_fault: false, rows: Vec::new(), folded: Vec::new() };
         if searched.query.is_empty() {
             return Ok(searched);
         }
@@ -147,16 +151,13 @@ impl Searched {
             Err(_) => Vec::new(),
         };
         let query = searched.query.clone();
-        let params = SearchParams { query, limit: Some(FOUND_MAX), threshold: None, floor: true, spaces };
+        let params = SearchParams { query, limit: Some(FOUND_MAX), threshold: None, spaces };
         match pages.search.find(&owner.access(), params).await {
             Ok(found) => {
                 let now = pages.site.ports.clock.now();
                 searched.rows = rows(found, &searched.query, names, now);
-                searched.status = match searched.rows.len() {
-                    0 => "No results.".to_owned(),
-                    1 => "1 result".to_owned(),
-                    count => format!("{count} results, the most similar first"),
-                };
+                searched.folded = searched.rows.split_off(fit::shown(searched.rows.iter().map(|row| row.similarity)));
+                searched.status = status(&searched.rows);
             }
             Err(error) => {
                 let Some(fault) = fault(&error) else { return Err(PageError::of(&pages.site)(error)) };
@@ -165,5 +166,16 @@ impl Searched {
             }
         }
         Ok(searched)
+    }
+}
+
+/// What a person reads above the results, and a screen reader aloud.
+fn status(rows: &[FoundRow]) -> String {
+    let Some(best) = rows.first() else { return "No results.".to_owned() };
+    match (rows.len(), best.fit) {
+        (1, Fit::Loose) => "Nothing fits well. The nearest one:".to_owned(),
+        (count, Fit::Loose) => format!("Nothing fits well. The nearest {count}:"),
+        (1, _) => "1 result".to_owned(),
+        (count, _) => format!("{count} results, the most similar first"),
     }
 }

@@ -18,6 +18,8 @@ use crate::{Moment, PageError, PageForm, PageLayout, PageResult, Site, page};
 
 /// Maximum number of listed verdicts.
 const VERDICTS_LISTED: usize = 50;
+/// Fields that only a language model reads.
+const MODEL_FIELDS: [&str; 2] = ["prompt", "categories"];
 
 /// The state of this page.
 #[derive(Debug, Clone)]
@@ -51,7 +53,9 @@ struct SettingsPage {
     default_space: String,
     new_space: SpaceDraft,
     is_on: bool,
-    fields: [Field; 4],
+    fields: Vec<Field>,
+    /// Fields without effect, because the server has no language model; sent as they are.
+    hidden: Vec<Field>,
     warnings: Vec<String>,
     verdicts: Vec<VerdictRow>,
     is_faulty: bool,
@@ -172,6 +176,7 @@ impl SettingsPages {
             at: Moment::new(filed.created_at, now),
         };
         let (spaces, default_space) = SpaceRow::all(spaces.map_err(&failed)?, owner);
+        let (fields, hidden) = fields(form, issues, self.filters.has_language_model());
         Ok(page(
             status,
             &SettingsPage {
@@ -183,7 +188,8 @@ impl SettingsPages {
                 default_space,
                 new_space,
                 is_on: form.on.is_some(),
-                fields: fields(form, issues, self.filters.has_language_model()),
+                fields,
+                hidden,
                 warnings,
                 verdicts: verdicts.map_err(&failed)?.into_iter().map(verdict).collect(),
                 is_faulty: !issues.is_empty(),
@@ -192,7 +198,8 @@ impl SettingsPages {
     }
 }
 
-fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Field; 4] {
+/// The fields that have an effect, or a fault or a value of earlier, and the others.
+fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> (Vec<Field>, Vec<Field>) {
     let model = if has_model { "" } else { " Without effect here: this server has no language model." };
     let field = |name, path: &str, label, hint: String, rows, value: &str| Field {
         name,
@@ -203,7 +210,7 @@ fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Fiel
         faults: issues.iter().filter_map(|issue| fault(issue, path, value)).collect(),
     };
     let word = format!("One word or phrase per line, each of at most {ITEM_CHARS_MAX} characters.");
-    [
+    let fields = [
         field(
             "exclude",
             "excludeItems",
@@ -238,7 +245,11 @@ fn fields(form: &SettingsForm, issues: &[FilterIssue], has_model: bool) -> [Fiel
             3,
             &form.categories,
         ),
-    ]
+    ];
+    let is_shown = |field: &Field| {
+        has_model || !MODEL_FIELDS.contains(&field.name) || !field.value.is_empty() || !field.faults.is_empty()
+    };
+    fields.into_iter().partition(is_shown)
 }
 
 /// The fault in a field. It quotes the element instead of its line number.
@@ -273,10 +284,13 @@ mod tests {
             ..SettingsForm::default()
         };
         let issues = FilterSettings::try_from(form.update()).unwrap_err();
-        let fields = fields(&form, &issues, false);
+        let (fields, hidden) = fields(&form, &issues, false);
+        let names = |fields: &[Field]| fields.iter().map(|field| field.name).collect::<Vec<_>>();
+        // Without a language model its fields are shown only with a value.
+        assert_eq!((names(&fields), names(&hidden)), (vec!["exclude", "include", "prompt"], vec!["categories"]));
         assert_eq!(fields[0].faults, ["“far too long for one word” must have 1 to 20 characters."]);
         assert_eq!(fields[2].faults, ["This must have 1 to 750 characters."]);
-        assert!(fields[1].faults.is_empty() && fields[3].faults.is_empty());
+        assert!(fields[1].faults.is_empty());
     }
 
     #[test]

@@ -81,6 +81,9 @@ pub async fn callback(
     };
     let next: Option<ReturnPath> = ours(errand.next.as_deref());
     let email = identified.map_err(|why| done(&pages, refused(&pages, why, next.as_ref())))?;
+    if !pages.settings.admits(&email) {
+        return Err(done(&pages, refused(&pages, Denial::NotAdmitted, next.as_ref())));
+    }
     let entering = pages.signins.enter(email.clone(), SignInMethod::Oidc(name), browser).await;
     let session = entering.map_err(PageError::of(&pages.site))?;
     let mut response = entered(&pages, &session, next);
@@ -137,6 +140,12 @@ fn refused(pages: &SignInPages, why: Denial, wish: Option<&ReturnPath>) -> PageE
             "Your address is not confirmed there",
             "The sign-in service has not verified your e-mail address. Only verified addresses are accepted.",
             "Verify the address there, or sign in with a code by mail.",
+        ),
+        Denial::NotAdmitted => (
+            StatusCode::FORBIDDEN,
+            "Your address may not sign in here",
+            "The operator of this server admits addresses of certain domains only, and yours is in none of them.",
+            "Sign in with another address, or ask the operator.",
         ),
         Denial::Away => (
             StatusCode::FAILED_DEPENDENCY,

@@ -10,6 +10,7 @@ use app::services::knowledge::{Batches, KnowledgeAccess, KnowledgeSearch, Memori
 use domain::api_key::ApiKeyScope;
 use domain::batch::Item;
 use domain::excerpt::excerpt;
+use domain::fit;
 use domain::ids::MemoryId;
 use domain::memory::MemoryType;
 use domain::words;
@@ -65,6 +66,11 @@ impl MemoryTools {
         self.scopes.contains(&scope)
     }
 
+    /// The page of a note, which a person can open; the URL of a note in the API requires a key.
+    fn page_of(&self, id: MemoryId) -> String {
+        format!("{}/knowledge/memories/{id}", self.urls.base)
+    }
+
     /// Calls a tool with these arguments, a JSON object.
     pub async fn call(&self, tool: McpTool, arguments: &str) -> ToolOutcome {
         match tool {
@@ -86,14 +92,14 @@ impl MemoryTools {
             query: arguments.query.clone(),
             limit: arguments.limit.map(f64::from),
             threshold: None,
-            floor: false,
             spaces: self.named(&arguments.spaces).await?,
         };
-        let hits = self.search.find(&self.access, params).await.map_err(reason)?;
+        let mut hits = self.search.find(&self.access, params).await.map_err(reason)?;
+        hits.truncate(fit::given(hits.iter().map(|hit| hit.similarity)));
         let terms = words::asked(&arguments.query, WORDS_MAX);
         let (mut text, mut results) = (String::new(), Vec::new());
         for hit in hits {
-            let url = url_of(hit.memory.id, hit.memory.url.as_deref(), &self.urls);
+            let url = hit.memory.url.unwrap_or_else(|| self.page_of(hit.memory.id));
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
@@ -138,6 +144,7 @@ impl MemoryTools {
             })? {
                 match serde_json::from_str(&data) {
                     Ok(BatchMessage::Success { id, url, .. }) => {
+                        let url = if url == url_of(id, None, &self.urls) { self.page_of(id) } else { url };
                         let text = format!("Added as memory {id} ({url}).");
                         return Ok((text, json!({ "id": id, "url": url, "state": "added" })));
                     }

@@ -14,7 +14,6 @@ use crate::services::Ports;
 pub struct KnowledgeSearch {
     ports: Ports,
     search: Search<Embedder>,
-    similarity_floor: f64,
 }
 
 /// Unvalidated arguments of a search.
@@ -26,8 +25,6 @@ pub struct SearchParams {
     pub limit: Option<f64>,
     /// Minimum similarity, 0 to 1.
     pub threshold: Option<f64>,
-    /// Whether answers below `knowledge.search.similarity_floor` are left out.
-    pub floor: bool,
     /// Spaces; empty means all that the party may read.
     pub spaces: Vec<Uuid>,
 }
@@ -35,7 +32,7 @@ pub struct SearchParams {
 impl KnowledgeSearch {
     /// `search` is the search engine of these settings.
     pub fn new(ports: Ports, search: Search<Embedder>, settings: &knowledge::search::Settings) -> Self {
-        Self { ports, search, similarity_floor: settings.similarity_floor }
+        Self { ports, search }
     }
 
     /// The documents found, most similar first.
@@ -50,7 +47,6 @@ impl KnowledgeSearch {
         if !(0.0..=1.0).contains(&threshold) {
             return Err(Refusal::invalid("threshold", "must be a number from 0 to 1"));
         }
-        let threshold = if params.floor { threshold.max(self.similarity_floor) } else { threshold };
         if params.spaces.len() > SEARCH_SPACES_MAX {
             return Err(Refusal::invalid("spaces", format!("must name at most {SEARCH_SPACES_MAX}")));
         }

@@ -44,6 +44,8 @@ pub enum Denial {
     Refused,
     /// The provider has not verified the address.
     Unverified,
+    /// The address is in no domain of `signin.domains`.
+    NotAdmitted,
     /// The provider does not respond, or not as the protocol requires.
     Away,
 }
