@@ -1,4 +1,8 @@
-//! The event registry: event types with their lane and payload schema (`docs/decisions/0006-events-and-chains.md`).
+//! The event registry: event types with their lane, payload schema and summary (`docs/decisions/0006-events-and-chains.md`).
+
+mod summary;
+mod template;
+mod value;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,6 +13,9 @@ use serde_json::{Map, Value, json};
 use crate::consent::ConsentLevel;
 use crate::envelope::Envelope;
 use crate::lane::Lane;
+
+pub use self::summary::{NoNames, Summary, SummaryNames, Tone};
+use self::summary::{Summaries, SummaryEntry};
 
 /// Text of the built-in registry, in TOML.
 pub const DEFAULT: &str = include_str!("registry/default.toml");
@@ -23,6 +30,7 @@ struct EventType {
     content_fields: Vec<String>,
     payload_schema: Value,
     validator: jsonschema::Validator,
+    summaries: Summaries,
 }
 
 #[derive(Debug, Deserialize)]
@@ -54,6 +62,7 @@ struct RegistryEntry {
     content_fields: Vec<String>,
     #[serde(default)]
     payload_schema: Map<String, Value>,
+    summary: Option<SummaryEntry>,
 }
 
 /// A registry file that cannot be used.
@@ -68,6 +77,14 @@ pub enum RegistryError {
         /// The event type with this schema.
         event_type: String,
         /// The error of the schema compiler.
+        detail: String,
+    },
+    /// A summary that is not a template.
+    #[error("the summary of {event_type} is not a template: {detail}")]
+    Summary {
+        /// The event type with this summary.
+        event_type: String,
+        /// What is wrong, with the text.
         detail: String,
     },
     /// The registry would be empty.
@@ -112,14 +129,23 @@ impl Registry {
 
     fn with(mut self, text: &str) -> Result<Self, RegistryError> {
         let file: RegistryFile = toml::from_str(text)?;
+        // A type that is replaced keeps its summary, unless the file has another one.
+        let mut replaced = BTreeMap::new();
         if file.mode == RegistryMode::Replace {
-            self.types.clear();
+            replaced = std::mem::take(&mut self.types);
         }
-        for RegistryEntry { event_type, lane, content_fields, payload_schema } in file.events {
+        for RegistryEntry { event_type, lane, content_fields, payload_schema, summary } in file.events {
             let payload_schema = Value::Object(payload_schema);
             let validator = jsonschema::validator_for(&payload_schema)
                 .map_err(|error| RegistryError::Schema { event_type: event_type.clone(), detail: error.to_string() })?;
-            self.types.insert(event_type, EventType { lane, content_fields, payload_schema, validator });
+            let earlier = self.types.remove(&event_type).or_else(|| replaced.remove(&event_type));
+            let summaries = match summary {
+                Some(summary) => summary
+                    .parsed()
+                    .map_err(|detail| RegistryError::Summary { event_type: event_type.clone(), detail })?,
+                None => earlier.map(|earlier| earlier.summaries).unwrap_or_default(),
+            };
+            self.types.insert(event_type, EventType { lane, content_fields, payload_schema, validator, summaries });
         }
         if self.types.is_empty() { Err(RegistryError::Empty) } else { Ok(self) }
     }
@@ -139,6 +165,29 @@ impl Registry {
     /// The first content field that the declared level forbids; `None` also if the type is not registered.
     pub fn forbidden_content(&self, envelope: &Envelope) -> Option<&str> {
         self.types.get(&envelope.event_type)?.forbidden_content(envelope.consent_level, &envelope.payload)
+    }
+
+    /// The sentence for an event that declares `level`. `names` are the reader's names of computers and agents, [`NoNames`] without them.
+    ///
+    /// A member that is content appears only at the level `full`. Every value is on one line and short.
+    pub fn summary(
+        &self,
+        event_type: &str,
+        level: ConsentLevel,
+        payload: &Map<String, Value>,
+        names: &impl SummaryNames,
+    ) -> Summary {
+        let kind = self.types.get(event_type);
+        let (summaries, content) = match kind {
+            Some(kind) => (&kind.summaries, kind.content_fields.as_slice()),
+            None => (Summaries::NONE, [].as_slice()),
+        };
+        summaries.of(event_type, &value::Members { payload, level, content, names })
+    }
+
+    /// The sentence for an event of a type with a payload that may not be shown, such as a held event's.
+    pub fn title(&self, event_type: &str) -> Summary {
+        self.summary(event_type, ConsentLevel::Off, &Map::new(), &NoNames)
     }
 
     /// The names of all types, in alphabetical order.
