@@ -1,4 +1,4 @@
-//! Rules of an account: the recorded events that its owner is told about (`docs/decisions/0033-notifications.md`).
+//! Rules of an account: messages to the owner about recorded events that match (`docs/decisions/0033-notifications.md`).
 //!
 //! A rule has conditions, all of which an event must meet, and outlets for its messages. [`RuleState`] counts the events that match between
 //! two messages, so that a flood of events is one message.
@@ -29,7 +29,7 @@ pub const AT_LEAST_MAX: u32 = 100_000;
 /// Minutes in which the events of [`RuleCondition::at_least`] are counted.
 const WINDOW_MINUTES: i64 = 60;
 
-/// A property of events with values that are remembered, so that the first event with a value can be told from later ones.
+/// A property of events with values that are remembered, so that the first event with a value is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[derive(strum::EnumString, strum::IntoStaticStr, strum::VariantNames, strum::Display, strum::VariantArray)]
@@ -141,7 +141,7 @@ pub enum InvalidRule {
 
 /// A rule of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
+pub struct EventRule {
     /// Id of the rule.
     pub id: RuleId,
     /// The account that owns the rule.
@@ -156,7 +156,7 @@ pub struct Rule {
     pub created_at: Timestamp,
 }
 
-impl Rule {
+impl EventRule {
     /// Checks that the rule has a condition and an outlet.
     pub fn check(when: &RuleCondition, outlets: RuleOutlets) -> Result<(), InvalidRule> {
         let RuleCondition { event_type, lane, tone, first_time, at_least } = when;
@@ -187,13 +187,13 @@ pub struct RuleState {
     /// Matching events by the minute of receipt, for a rule with [`RuleCondition::at_least`].
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     minutes: BTreeMap<i64, u64>,
-    /// What the next message reports.
+    /// Content of the next message.
     waiting: Option<RuleMessage>,
     /// Time of the last message.
     sent_at: Option<Timestamp>,
 }
 
-/// What a message of a rule reports.
+/// Content of a message of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleMessage {
     /// Number of matching events.
@@ -218,7 +218,7 @@ impl RuleState {
     }
 
     /// Counts an event that matches `rule`. `new` are its values that no earlier event had.
-    pub fn observe(&mut self, rule: &Rule, event: &Observed, new: &[Sighting]) {
+    pub fn observe(&mut self, rule: &EventRule, event: &Observed, new: &[Sighting]) {
         if !rule.matches(event, new) {
             return;
         }
@@ -276,8 +276,8 @@ mod tests {
         Timestamp::from_timestamp(1_767_225_600 + seconds, 0).unwrap()
     }
 
-    fn rule(when: RuleCondition) -> Rule {
-        Rule {
+    fn rule(when: RuleCondition) -> EventRule {
+        EventRule {
             id: Rng::seeded(1).uuid_v7(at(0)).into(),
             account: "account1".parse().unwrap(),
             name: "Failures".parse().unwrap(),
@@ -348,12 +348,12 @@ mod tests {
     fn a_rule_needs_a_condition_and_an_outlet() {
         let (lane, mail) = (Some(Lane::Security), RuleOutlets { mail: true, notify: false });
         let when = RuleCondition { lane, ..RuleCondition::default() };
-        assert_eq!(Rule::check(&when, mail), Ok(()));
-        assert_eq!(Rule::check(&RuleCondition::default(), mail), Err(InvalidRule::NoCondition));
-        let count = |count| Rule::check(&RuleCondition { at_least: Some(count), ..when.clone() }, mail);
+        assert_eq!(EventRule::check(&when, mail), Ok(()));
+        assert_eq!(EventRule::check(&RuleCondition::default(), mail), Err(InvalidRule::NoCondition));
+        let count = |count| EventRule::check(&RuleCondition { at_least: Some(count), ..when.clone() }, mail);
         assert_eq!((count(2), count(1)), (Ok(()), Err(InvalidRule::AtLeast)));
         assert_eq!(count(AT_LEAST_MAX + 1), Err(InvalidRule::AtLeast));
-        assert_eq!(Rule::check(&when, RuleOutlets { mail: false, notify: false }), Err(InvalidRule::NoOutlet));
+        assert_eq!(EventRule::check(&when, RuleOutlets { mail: false, notify: false }), Err(InvalidRule::NoOutlet));
     }
 
     #[test]

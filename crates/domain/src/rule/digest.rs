@@ -1,4 +1,4 @@
-//! The weekly digest of an account: counts of its events, and what was new.
+//! The weekly digest of an account: counts of its events, and their new values.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const LISTED_MAX: usize = 20;
 /// starts.
 const HOUR: u32 = 5;
 
-/// What a digest reports.
+/// Content of a digest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WeekDigest {
@@ -70,7 +70,7 @@ impl WeekDigest {
     }
 
     /// Ends the period at `now` and starts the next one. Returns the ended period, unless a digest has already reported that nothing
-    /// happens: one such mail shows that recording has stopped, further ones would tell nothing.
+    /// happens: one such mail shows that recording has stopped, further ones would show nothing new.
     pub fn take(&mut self, now: Timestamp, held: u64) -> Option<Self> {
         let is_quiet = self.events == 0 && held == 0;
         let ended = std::mem::replace(self, Self { was_quiet: is_quiet, ..Self::starting(now) });
