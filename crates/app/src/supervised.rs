@@ -17,6 +17,7 @@ use actors::meter::UsageMeter;
 use actors::node::{NodePass, NodeTable};
 use actors::outbox::Outbox;
 use actors::presence::PresencePass;
+use actors::rule::RulePass;
 use actors::sequence::Sequence;
 use actors::upstream::Upstream;
 use actors::watch::ChangeFeed;
@@ -44,6 +45,9 @@ const SEQUENCE_REST: (Duration, Duration) = (Duration::from_secs(3), Duration::f
 /// Rest of the meter, which the local sequencer wakes; other nodes count the leaves that they add.
 const METER_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(20));
 
+/// Rest of the reader of recorded events, which the local sequencer wakes. Messages that wait for their time are late by this much.
+const RULE_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
+
 /// Pause between two passes that compute missing embeddings.
 const EMBED_MISSING_EVERY: Duration = Duration::from_secs(5);
 
@@ -60,6 +64,8 @@ pub(super) struct Wakers {
     pub appended: Waker,
     /// The tree has grown: the meter.
     pub grown: Waker,
+    /// The tree has grown: the reader of recorded events.
+    pub recorded: Waker,
     /// A checkpoint was signed: the anchor.
     pub signed: Waker,
     /// Other processes changed something: the reader of changes.
@@ -82,6 +88,8 @@ pub(super) struct Supervised<'s> {
     pub nodes: &'s NodeTable,
     /// Only if webhooks are on.
     pub webhooks: Option<&'s WebhookPass>,
+    /// Only with the embedded log.
+    pub rules: Option<&'s RulePass>,
     pub wakers: Wakers,
 }
 
@@ -94,6 +102,7 @@ impl Supervised<'_> {
         children.push(self.hold());
         children.extend(self.knowledge_and_requests());
         children.extend(self.webhooks());
+        children.extend(self.rules());
         children.extend(self.housekeeping());
         children
     }
@@ -111,12 +120,12 @@ impl Supervised<'_> {
             return Vec::new();
         };
         let settings = &self.builder.settings.log;
-        let Wakers { appended, grown, signed, .. } = &self.wakers;
+        let Wakers { appended, grown, recorded, signed, .. } = &self.wakers;
         let grouped = GroupedIntake::new(log.clone(), settings.batch_max, appended.clone());
         let sequence = Sequence {
             log: log.clone(),
             events_max: settings.sequence_max,
-            grown: vec![grown.clone(), signed.clone()],
+            grown: vec![grown.clone(), recorded.clone(), signed.clone()],
         };
         let mut children = vec![
             ChildSpec::singleton(intake, move || (grouped.clone(), ())),
@@ -161,6 +170,12 @@ impl Supervised<'_> {
         let pass = self.webhooks?.clone();
         let every = pass.settings.look_every;
         Some(self.periodic(ActorKind::Webhook, pass, every))
+    }
+
+    /// Reads recorded events for rules.
+    fn rules(&self) -> Option<ChildSpec> {
+        let pass = self.rules?.clone();
+        Some(self.resting(ActorKind::Rule, pass, SECOND, RULE_REST, &self.wakers.recorded))
     }
 
     /// The actors that no request waits for.

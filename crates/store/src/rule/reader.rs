@@ -110,7 +110,7 @@ impl Store {
     pub async fn accounts_to_learn(&self, rows_max: usize) -> Result<Vec<UserAccountId>, StoreError> {
         const SQL: &str = "SELECT account_id FROM watched_accounts WHERE NOT is_learned ORDER BY account_id LIMIT $1";
         let rows = scalar(SQL).bind(limit(rows_max)).fetch_all(&self.pool);
-        accounts(rows.during(Operation::ListWatchedAccounts).await?)
+        accounts(&rows.during(Operation::ListWatchedAccounts).await?)
     }
 
     /// Stores the values of the earlier events of an account.
@@ -146,7 +146,7 @@ impl Store {
         let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
         let recorders = json(&recorders);
         let rows = scalar(sql).bind(&recorders).fetch_all(&self.pool);
-        accounts(rows.during(Operation::ListWatchedAccounts).await?)
+        accounts(&rows.during(Operation::ListWatchedAccounts).await?)
     }
 
     /// Accounts with a message or a digest that is due.
@@ -159,7 +159,7 @@ impl Store {
         const SQL: &str = "SELECT account_id FROM rules WHERE due_at <= $1
             UNION SELECT account_id FROM watched_accounts WHERE digest_at <= $1 ORDER BY 1 LIMIT $2";
         let rows = scalar(SQL).bind(now).bind(limit(rows_max)).fetch_all(&self.pool);
-        accounts(rows.during(Operation::ListWatchedAccounts).await?)
+        accounts(&rows.during(Operation::ListWatchedAccounts).await?)
     }
 
     /// The state of an account, and these values as far as they are known; `None` if it is not watched.
@@ -289,6 +289,6 @@ async fn insert_seen(tx: &mut Tx<'_>, account: &UserAccountId, seen: &[Sighting]
     Ok(())
 }
 
-fn accounts(rows: Vec<String>) -> Result<Vec<UserAccountId>, StoreError> {
+fn accounts(rows: &[String]) -> Result<Vec<UserAccountId>, StoreError> {
     Ok(rows.iter().map(|text| parsed("watched_accounts.account_id", text)).collect::<Result<_, _>>()?)
 }
