@@ -15,6 +15,7 @@ mod operation;
 mod public;
 mod refusals;
 mod rpc;
+mod rules;
 mod schemas;
 mod security;
 mod webhooks;
@@ -81,6 +82,7 @@ pub fn operations() -> Vec<Operation> {
         events::operations(),
         audit::operations(),
         webhooks::operations(),
+        rules::operations(),
         public::operations(),
         knowledge::operations(),
     ];
@@ -88,7 +90,7 @@ pub fn operations() -> Vec<Operation> {
 }
 
 /// Groups of operations with their descriptions, in the order of a first reading.
-const TAGS: [(&str, &str); 9] = [
+const TAGS: [(&str, &str); 10] = [
     ("Agents", "Registration of agents, claims, and exchange of credentials for access tokens."),
     ("Computers", "Registration of computers, and their attachment to an account by device code."),
     ("Account", "The account with its plan, remaining allowance, sessions, agents and API keys."),
@@ -96,6 +98,7 @@ const TAGS: [(&str, &str); 9] = [
     ("Events", "Submission of events, which are linked by hashes."),
     ("Audit", "Recorded events and their audit proofs."),
     ("Webhooks", "Notifications to endpoints of the account, signed by Standard Webhooks, and as a feed."),
+    ("Rules", "Rules about recorded events, and the weekly digest."),
     ("Guides", "Guides for agents, and metadata."),
     ("Knowledge", "Spaces, pages and notes, and search."),
 ];

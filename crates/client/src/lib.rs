@@ -34,6 +34,7 @@ mod events;
 mod exchange;
 mod knowledge;
 mod poll;
+mod rules;
 mod settings;
 pub mod stream;
 mod webhooks;
