@@ -22,6 +22,7 @@ pub mod feed;
 pub mod home;
 mod kinds;
 pub mod pause;
+pub mod rules;
 pub mod undo;
 pub mod webhooks;
 
