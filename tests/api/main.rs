@@ -35,6 +35,7 @@ mod openapi;
 mod pressure;
 mod published;
 mod rights;
+mod rules;
 mod sessions;
 mod signin;
 mod story;

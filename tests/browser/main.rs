@@ -24,5 +24,6 @@ mod judging;
 mod knowledge;
 mod operator;
 mod pictures;
+mod rules;
 mod signin;
 mod webhooks;

@@ -148,6 +148,12 @@ async fn the_meter_restarts_and_continues_to_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_reader_of_recorded_events_restarts() {
+    let (_home, server, _) = world("rule.pass=2*panic").await;
+    restarted(&server, "rule", 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_anchor_restarts() {
     let (_home, server, _) = world("anchor.pass=2*panic").await;
     restarted(&server, "anchor", 2).await;
