@@ -89,6 +89,8 @@ kinds! {
     Backfill = "backfill", PERIODIC;
     /// Sends notifications to the endpoints of accounts.
     Webhook = "webhook", PERIODIC;
+    /// Matches recorded events with rules, and writes weekly digests.
+    Rule = "rule", PERIODIC;
     /// Forwards the events of consent changes.
     Outbox = "outbox", PERIODIC;
     /// Reads changes that other processes made.

@@ -23,6 +23,7 @@ pub mod meter;
 pub mod node;
 pub mod outbox;
 pub mod presence;
+pub mod rule;
 pub mod sequence;
 pub mod signin;
 pub mod upstream;

@@ -544,6 +544,58 @@ CREATE TABLE feed_entries (
 CREATE INDEX feed_entries_newest ON feed_entries (account_id, created_at, notification_id);
 CREATE INDEX feed_entries_oldest ON feed_entries (created_at);
 
+-- RULES
+
+-- How far the reader of recorded events has come, and the number of its writes: of two readers, only one can write.
+CREATE TABLE rule_cursor (
+    id BIGINT PRIMARY KEY CHECK (id = 1),
+    -- Place in the tree of the first event that is not read.
+    place BIGINT NOT NULL,
+    turn BIGINT NOT NULL
+);
+
+INSERT INTO rule_cursor (id, place, turn) VALUES (1, 0, 0);
+
+-- Accounts with a rule or with the weekly digest. The row is locked before the account's rules.
+CREATE TABLE watched_accounts (
+    account_id TEXT PRIMARY KEY REFERENCES accounts (user_account_id),
+    -- Whether the values of earlier events are in `seen_values`.
+    is_learned BOOLEAN NOT NULL DEFAULT FALSE,
+    -- Time of the next digest; null if the digest is off.
+    digest_at TIMESTAMPTZ,
+    -- Counts for the next digest, as JSON.
+    digest TEXT NOT NULL DEFAULT '{}'
+);
+
+CREATE INDEX watched_accounts_due ON watched_accounts (digest_at) WHERE digest_at IS NOT NULL;
+CREATE INDEX watched_accounts_new ON watched_accounts (account_id) WHERE NOT is_learned;
+
+CREATE TABLE rules (
+    id UUID PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    name TEXT NOT NULL,
+    -- Conditions as JSON.
+    conditions TEXT NOT NULL,
+    sends_mail BOOLEAN NOT NULL,
+    sends_notices BOOLEAN NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL,
+    -- Matching events since the last message, as JSON.
+    state TEXT NOT NULL DEFAULT '{}',
+    -- Time from which the next message may be sent; null if there is nothing to report.
+    due_at TIMESTAMPTZ
+);
+
+CREATE INDEX rules_by_account ON rules (account_id, created_at);
+CREATE INDEX rules_due ON rules (due_at) WHERE due_at IS NOT NULL;
+
+-- Tools, projects and computers of the events of watched accounts, so that the first event of each can be told.
+CREATE TABLE seen_values (
+    account_id TEXT NOT NULL,
+    novelty TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (account_id, novelty, value)
+);
+
 -- KNOWLEDGE API
 
 CREATE TABLE api_keys (

@@ -16,12 +16,13 @@ use harness::on_sqlite;
 
 const PAGE: &str = "/account/feed";
 const MEDIA_TYPE: &str = "application/atom+xml; charset=utf-8";
-const ALL: [(&str, &str); 5] = [
+const ALL: [(&str, &str); 6] = [
     ("kind.event.held", "1"),
     ("kind.agent.revoked", "1"),
     ("kind.computer.detached", "1"),
     ("kind.consent.changed", "1"),
     ("kind.batch.done", "1"),
+    ("kind.rule.matched", "1"),
 ];
 
 /// Texts that no fact has.

@@ -36,6 +36,7 @@ mod openapi;
 mod pressure;
 mod published;
 mod rights;
+mod rules;
 mod sessions;
 mod signin;
 mod story;

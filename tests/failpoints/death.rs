@@ -318,3 +318,54 @@ async fn after_a_webhook_was_sent_and_before_that_is_written() {
     let sent = receiver.wait("ok", 2).await;
     assert_eq!((&sent[0].id, &sent[0].body), (&sent[1].id, &sent[1].body));
 }
+
+/// The numbers of events in the mails of the rule `Told`.
+fn told(home: &Home) -> Vec<usize> {
+    let Ok(entries) = std::fs::read_dir(home.data().join("outbox")) else { return Vec::new() };
+    let mails = entries.filter_map(|entry| std::fs::read_to_string(entry.unwrap().path()).ok());
+    let number = |mail: String| mail.split_once("Subject: Told: ")?.1.split(' ').next()?.parse().ok();
+    mails.filter_map(number).collect()
+}
+
+/// Dies while the message of a rule is written; each event is still in exactly one message.
+async fn dies_while_matching(place: &str) {
+    let home = Home::new().set("rules.message_every", "1s");
+    let mut server = home.serve_failing(&format!("{place}=1*return")).await;
+    let (machine, client) = (flow::machine(&home, &server).await, Client::new());
+    let person = flow::session(&home, "ada@example.com");
+    let (_, user_code) = flow::device_code(&server, &machine).await;
+    flow::device_approve(&server, &person, &user_code).await.unwrap().expect(200);
+    let rule = json!({ "name": "Told", "event_type": "memory.*" });
+    client.post(&format!("{}/api/v1/rules", server.url), person, &rule).await.expect(201);
+    let (mut chain, mut sent) = (Chain::new(&machine), Vec::new());
+    // The reader dies at the first events that it reads, perhaps before all were sent.
+    for _ in 0..BEFORE {
+        let body = Bytes::from(chain.next().to_string());
+        let response = client.event(&server.url, &machine, body.clone()).await;
+        sent.push(body);
+        if response.is_none() {
+            break;
+        }
+    }
+    assert_eq!(server.process.exit().await.code(), None, "{place}");
+
+    let server = home.serve().await;
+    for body in &sent {
+        client.event(&server.url, &machine, body.clone()).await.unwrap().receipt();
+    }
+    eventually("every event is told", async || (told(&home).iter().sum::<usize>() >= sent.len()).then_some(())).await;
+    // A further event is told after all others.
+    client.event(&server.url, &machine, Bytes::from(chain.next().to_string())).await.unwrap().receipt();
+    eventually("the last event is told", async || (told(&home).iter().sum::<usize>() > sent.len()).then_some(())).await;
+    assert_eq!(told(&home).iter().sum::<usize>(), sent.len() + 1, "{place}: {:?}", told(&home));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn before_matches_of_rules_are_written() {
+    dies_while_matching("rule.write").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_matches_of_rules_were_written() {
+    dies_while_matching("rule.written").await;
+}

@@ -14,6 +14,7 @@
 //! | `meter.pass`, `presence.pass`, `budget.pass`, `outbox.pass`, `anchor.pass`, `node.pass` | each pass of these actors |
 //! | `webhook.pass`, `webhook.sent` | the sender of notifications looks for due ones; one was sent and is not marked |
 //! | `meter.count`, `meter.counted` | around the transaction that counts usage |
+//! | `rule.pass`, `rule.write`, `rule.written` | each pass of the reader of recorded events, and around its transaction |
 //! | `mail.look`, `mail.sent` | the mailer looks for due mail; a mail was sent and is not marked |
 //! | `lookup.read` | PostgreSQL: before computers are looked up by their secrets |
 //! | `epoch.begun`, `epoch.recorded` | a new epoch of the log has its key; its record is appended, not yet in the main database |

@@ -164,6 +164,12 @@ async fn the_follower_of_sessions_restarts_and_adds_what_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_reader_of_recorded_events_restarts() {
+    let (_home, server, _) = world("rule.pass=2*panic").await;
+    restarted(&server, "rule", 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_anchor_restarts() {
     let (_home, server, _) = world("anchor.pass=2*panic").await;
     restarted(&server, "anchor", 2).await;

@@ -33,6 +33,7 @@ const DEFAULTS: &[(&str, &[&str])] = &[
             "serde_json::to_string(&settings)",
             "serde_json::to_string(outcome)",
             "serde_json::to_string(settings)",
+            "serde_json::to_string(value)",
             "serde_json::to_string(verdict)",
             "serde_json::to_value(Settings::default())",
             "serde_json::to_value(entries)",

@@ -45,6 +45,7 @@ pub mod query;
 pub mod receiving;
 mod route;
 pub mod rpc;
+pub mod rules;
 pub mod seal;
 pub mod sessions;
 mod state;
@@ -138,6 +139,11 @@ pub fn routes() -> Vec<Route> {
         Route::post("/api/v1/webhooks/{id}/secret", Accepts::SESSION, webhooks::rotate),
         Route::post("/api/v1/webhooks/{id}/test", Accepts::SESSION, webhooks::test),
         Route::get("/api/v1/webhooks/{id}/deliveries", READER, webhooks::deliveries),
+        Route::get("/api/v1/rules", READER, rules::list),
+        // A rule sends mail to the person, so only sessions add it.
+        Route::post("/api/v1/rules", Accepts::SESSION, rules::create),
+        Route::delete("/api/v1/rules/{id}", Accepts::SESSION, rules::delete),
+        Route::put("/api/v1/digest", Accepts::SESSION, rules::set_digest),
         // The secret in the link is the credential: feed readers cannot send another one.
         Route::get("/feeds/{token}", NONE, feeds::show),
         Route::post("/api/v1/a2a", NONE, guide::a2a::answer),

@@ -16,6 +16,7 @@ mod operation;
 mod public;
 mod refusals;
 mod rpc;
+mod rules;
 mod schemas;
 mod security;
 mod webhooks;
@@ -83,6 +84,7 @@ pub fn operations() -> Vec<Operation> {
         audit::operations(),
         agent_sessions::operations(),
         webhooks::operations(),
+        rules::operations(),
         public::operations(),
         knowledge::operations(),
     ];
@@ -99,6 +101,7 @@ const TAGS: [(&str, &str); 10] = [
     ("Audit", "Recorded events and their audit proofs."),
     ("Sessions", "Sessions of agents: sums over the events of one piece of work, and its timeline."),
     ("Webhooks", "Notifications to endpoints of the account, signed by Standard Webhooks, and as a feed."),
+    ("Rules", "Rules about recorded events, and the weekly digest."),
     ("Guides", "Guides for agents, and metadata."),
     ("Knowledge", "Spaces, pages and notes, and search."),
 ];

@@ -29,6 +29,7 @@ use app::services::knowledge::{Batches, Filters, KnowledgeSearch, Memories, Memo
 use app::services::labels::Labels;
 use app::services::machines::Machines;
 use app::services::oidc::Providers;
+use app::services::rules::EventRules;
 use app::services::sessions::Sessions;
 use app::services::usage::UsageBars;
 use app::services::webhooks::Webhooks;
@@ -120,6 +121,7 @@ struct Services {
     usage: UsageBars,
     webhooks: Webhooks,
     feeds: Feeds,
+    rules: EventRules,
 }
 
 /// The parts that are built from the route tables.
@@ -251,6 +253,7 @@ impl Services {
             spaces: Spaces::new(ports(), knowledge.spaces_per_account_max),
             webhooks: Webhooks::new(ports(), settings.webhooks.clone()),
             feeds: Feeds::new(ports(), settings.feeds.clone()),
+            rules: EventRules::new(ports(), app.upstream.clone(), settings.rules.clone()),
             usage: UsageBars::new(
                 ports(),
                 (app.usage.clone(), app.budgets.clone()),
@@ -304,6 +307,7 @@ parts! {
     UsageBars = services.usage;
     Webhooks = services.webhooks;
     Feeds = services.feeds;
+    EventRules = services.rules;
     Arc<Authenticator> = authenticator;
     Arc<BodyReader> = bodies;
     Arc<LargeBodies> = large_bodies;

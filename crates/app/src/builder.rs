@@ -14,6 +14,7 @@ use actors::meter::Usage;
 use actors::node::NodeTable;
 use actors::outbox::Outbox;
 use actors::presence::Presence;
+use actors::rule::RulePass;
 use actors::signin::{self, SignIns};
 use actors::upstream::Upstream;
 use actors::webhook::{self, WebhookPass};
@@ -196,6 +197,21 @@ impl Builder<'_> {
         let sender = sender.map_err(|error| BuildError::Webhooks(domain::reasons(&error)))?;
         let (store, clock, rng) = (self.store.clone(), self.clock.clone(), self.rng.clone());
         Ok(Some(WebhookPass { store, clock, rng, sender, settings }))
+    }
+
+    /// Reads recorded events for rules; `None` if the statistics service is external.
+    pub(super) fn rules(&self, upstream: &Upstream, registry: &Arc<Registry>, mail: &Mail) -> Option<RulePass> {
+        let Upstream::Embedded { log, .. } = upstream else { return None };
+        Some(RulePass {
+            store: self.store.clone(),
+            log: log.clone(),
+            registry: Arc::clone(registry),
+            clock: self.clock.clone(),
+            rng: self.rng.clone(),
+            mail: mail.clone(),
+            base_url: self.urls.base.clone(),
+            settings: self.settings.rules.clone(),
+        })
     }
 
     pub(super) fn outbox(&self, upstream: &Upstream) -> Outbox {

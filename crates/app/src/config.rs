@@ -89,6 +89,8 @@ pub struct Settings {
     pub webhooks: ::actors::webhook::WebhookSettings,
     /// `[feeds]`: feeds of notifications.
     pub feeds: FeedSettings,
+    /// `[rules]`: rules about recorded events.
+    pub rules: ::actors::rule::RuleSettings,
     /// `[limits]`: attempts of each client address.
     pub limits: LimitSettings,
     /// `[janitor]`: retention and removal of old rows.
@@ -516,6 +518,7 @@ impl Settings {
             ("actors", self.actors.problems()),
             ("webhooks", owned(self.webhooks.problems())),
             ("feeds", owned(self.feeds.problems())),
+            ("rules", owned(self.rules.problems())),
         ];
         sections.into_iter().flat_map(|(section, faults)| {
             faults.into_iter().map(move |(path, reason)| (format!("{section}.{path}"), reason))

@@ -179,6 +179,7 @@ impl App {
         let outbox = builder.outbox(&upstream);
         let anchor = installation::anchor_of(&store, &upstream, &clock);
         let webhooks = builder.webhooks()?;
+        let rules = builder.rules(&upstream, &registry, &mail);
         let nodes = builder.nodes(&upstream, &knowledge.ingestion);
         let witnesses = installation::witnesses_of(&upstream, &settings)?;
 
@@ -197,6 +198,7 @@ impl App {
             counters: &counters,
             nodes: &nodes,
             webhooks: webhooks.as_ref(),
+            rules: rules.as_ref(),
             wakers: Wakers::default(),
         };
         let root = start_actors(&rng, supervised).await?;

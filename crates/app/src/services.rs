@@ -23,6 +23,7 @@
 //! | [`knowledge`] | search, batches, spaces, memories and filters of the knowledge API |
 //! | [`webhooks`] | endpoints that an account is notified at |
 //! | [`feeds`] | feeds of notifications |
+//! | [`rules`] | rules about recorded events, and the weekly digest |
 //! | [`oidc`] | sign-in with OpenID Connect providers |
 
 pub mod activity;
@@ -40,6 +41,7 @@ pub mod knowledge;
 pub mod labels;
 pub mod machines;
 pub mod oidc;
+pub mod rules;
 pub mod sessions;
 pub mod usage;
 pub mod webhooks;

@@ -18,6 +18,7 @@ use actors::meter::UsageMeter;
 use actors::node::{NodePass, NodeTable};
 use actors::outbox::Outbox;
 use actors::presence::PresencePass;
+use actors::rule::RulePass;
 use actors::sequence::Sequence;
 use actors::upstream::Upstream;
 use actors::watch::ChangeFeed;
@@ -53,6 +54,8 @@ const METER_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from
 
 /// Rest of the actor that adds events to sessions, which the local sequencer wakes.
 const SESSIONS_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(20));
+/// Rest of the reader of recorded events, which the local sequencer wakes. Messages that wait for their time are late by this much.
+const RULE_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
 
 /// Pause between two passes that compute missing embeddings.
 const EMBED_MISSING_EVERY: Duration = Duration::from_secs(5);
@@ -72,6 +75,8 @@ pub(super) struct Wakers {
     pub grown: Waker,
     /// The tree has grown: the actor that adds events to sessions.
     pub followed: Waker,
+    /// The tree has grown: the reader of recorded events.
+    pub recorded: Waker,
     /// A checkpoint was signed: the anchor.
     pub signed: Waker,
     /// Other processes changed something: the reader of changes.
@@ -94,6 +99,8 @@ pub(super) struct Supervised<'s> {
     pub nodes: &'s NodeTable,
     /// Only if webhooks are on.
     pub webhooks: Option<&'s WebhookPass>,
+    /// Only with the embedded log.
+    pub rules: Option<&'s RulePass>,
     pub wakers: Wakers,
 }
 
@@ -106,6 +113,7 @@ impl Supervised<'_> {
         children.push(self.hold());
         children.extend(self.knowledge_and_requests());
         children.extend(self.webhooks());
+        children.extend(self.rules());
         children.extend(self.housekeeping());
         children
     }
@@ -123,12 +131,12 @@ impl Supervised<'_> {
             return Vec::new();
         };
         let settings = &self.builder.settings.log;
-        let Wakers { appended, grown, followed, signed, .. } = &self.wakers;
+        let Wakers { appended, grown, followed, recorded, signed, .. } = &self.wakers;
         let grouped = GroupedIntake::new(log.clone(), GROUP_MAX, appended.clone());
         let sequence = Sequence {
             log: log.clone(),
             events_max: SEQUENCE_MAX,
-            grown: vec![grown.clone(), followed.clone(), signed.clone()],
+            grown: vec![grown.clone(), followed.clone(), recorded.clone(), signed.clone()],
         };
         let mut children = vec![
             ChildSpec::singleton(intake, move || (grouped.clone(), ())),
@@ -172,6 +180,12 @@ impl Supervised<'_> {
         let pass = self.webhooks?.clone();
         let every = pass.settings.look_every;
         Some(self.periodic(ActorKind::Webhook, pass, every))
+    }
+
+    /// Reads recorded events for rules.
+    fn rules(&self) -> Option<ChildSpec> {
+        let pass = self.rules?.clone();
+        Some(self.resting(ActorKind::Rule, pass, SECOND, RULE_REST, &self.wakers.recorded))
     }
 
     /// The actors that no request waits for.

@@ -35,6 +35,7 @@ mod events;
 mod exchange;
 mod knowledge;
 mod poll;
+mod rules;
 mod settings;
 pub mod stream;
 mod webhooks;

@@ -99,6 +99,8 @@ uuid_v7_ids! {
     BatchId;
     /// An endpoint that an account is notified at.
     WebhookId;
+    /// A rule of an account.
+    RuleId;
 }
 
 macro_rules! cuid2_ids {

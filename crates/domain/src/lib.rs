@@ -33,6 +33,7 @@
 //! | [`memory`] | memories: pages and notes, and their duplicates |
 //! | [`filter`] | content filter settings and verdicts |
 //! | [`webhook`] | notifications of accounts: kinds, bodies, signatures |
+//! | [`rule`] | rules about recorded events, and the weekly digest |
 //! | [`feed`] | feeds of notifications for feed readers |
 //! | [`web_url`] | URLs of web pages and their canonical form |
 //! | [`words`] | stems of words for full-text search |
@@ -89,6 +90,7 @@ pub mod recorder;
 pub mod registry;
 pub mod retry_after;
 pub mod rng;
+pub mod rule;
 pub mod secret;
 pub mod signin;
 pub mod space;

@@ -3,6 +3,9 @@
 //! Agents and computers choose some of the words, such as the name of a computer. These words are neutralised first:
 //! one line, no control or direction characters, bounded length. No mail contains a secret, except the sign-in code.
 
+mod recorded;
+
+pub use self::recorded::{MailNames, rule_matched, weekly_digest};
 use crate::Timestamp;
 use crate::confirm::ConfirmedVia;
 use crate::consent::ConsentLevel;

@@ -185,6 +185,12 @@ impl Registry {
         summaries.of(event_type, &value::Members { payload, level, content, names })
     }
 
+    /// Whether the level permits that a member of the payload is shown: a content field is shown at the level `full` only.
+    pub fn shows(&self, event_type: &str, level: ConsentLevel, member: &str) -> bool {
+        let is_content = |kind: &EventType| kind.content_fields.iter().any(|field| field == member);
+        level == ConsentLevel::Full || !self.types.get(event_type).is_some_and(is_content)
+    }
+
     /// The sentence for an event of a type with a payload that may not be shown, such as a held event's.
     pub fn title(&self, event_type: &str) -> Summary {
         self.summary(event_type, ConsentLevel::Off, &Map::new(), &NoNames)

@@ -64,6 +64,10 @@ pub enum NotificationKind {
     #[serde(rename = "batch.done")]
     #[strum(serialize = "batch.done")]
     BatchDone,
+    /// Recorded events match a rule of the account.
+    #[serde(rename = "rule.matched")]
+    #[strum(serialize = "rule.matched")]
+    RuleMatched,
 }
 
 impl NotificationKind {

@@ -30,6 +30,7 @@ mod memory;
 mod postgres;
 mod read;
 mod recent;
+mod recorded;
 mod replica;
 mod sequence;
 mod sessions;
@@ -52,6 +53,7 @@ pub use job::{Append, AppendOutcome, AppendReply, Sequenced};
 pub use memory::SeenCheckpoint;
 pub use memory::file::{MemoryFault, MemoryFile};
 pub use postgres::ContendedEvents;
+pub use recorded::RecordedEvent;
 pub use sessions::{
     AgentSession, MODEL_DAYS_MAX, ModelDay, ModelUse, SESSION_FILES_MAX, SESSIONS_MAX, SessionEvent, SessionPage,
     SessionQuery, TimelinePage, session_page_statement,

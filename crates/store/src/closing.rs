@@ -149,7 +149,12 @@ impl Store {
     /// Deletes the rows that belong only to the account.
     async fn delete_rows(&self, account: &UserAccountId, settings: &PurgeSettings) -> Result<bool, StoreError> {
         // A running batch must end first. A space with a memory of another account stays for that account and is not public any more.
-        const KINDS: [&str; 9] = [
+        const KINDS: [&str; 12] = [
+            "DELETE FROM seen_values WHERE (account_id, novelty, value) IN
+                (SELECT account_id, novelty, value FROM seen_values WHERE account_id = $1 LIMIT $2)",
+            "DELETE FROM watched_accounts WHERE account_id IN
+                (SELECT account_id FROM watched_accounts WHERE account_id = $1 LIMIT $2)",
+            "DELETE FROM rules WHERE id IN (SELECT id FROM rules WHERE account_id = $1 LIMIT $2)",
             "DELETE FROM feed_entries WHERE (account_id, notification_id) IN
                 (SELECT account_id, notification_id FROM feed_entries WHERE account_id = $1 LIMIT $2)",
             "DELETE FROM webhook_deliveries WHERE (webhook_id, notification_id) IN
@@ -325,7 +330,9 @@ async fn end_access(tx: &mut Tx<'_>, closing: &ClosingRow, now: Timestamp) -> Re
         "UPDATE api_keys SET revoked_at = $2 WHERE account_id = $1 AND revoked_at IS NULL",
         "UPDATE batches SET cancelled_at = $2 WHERE account_id = $1 AND state = 'running' AND cancelled_at IS NULL",
     ];
-    const DETACH: [&str; 3] = [
+    const DETACH: [&str; 5] = [
+        "DELETE FROM watched_accounts WHERE account_id = $1",
+        "DELETE FROM rules WHERE account_id = $1",
         "DELETE FROM feeds WHERE account_id = $1",
         "UPDATE machines SET account_id = NULL, attached_at = NULL, attached_by = NULL, secret_hash = NULL
             WHERE account_id = $1",

@@ -36,6 +36,7 @@
 //! | [`notice`] | notifications of account owners |
 //! | [`webhook`] | endpoints of accounts, and the outbox of notifications |
 //! | [`feed`] | feeds of accounts, and their entries |
+//! | [`rule`] | rules about recorded events, and the weekly digest |
 //! | [`change`] | notifications to other processes about changed rows |
 //! | [`pool`] | common interface of both databases |
 //! | [`replica`] | a read replica of the database |
@@ -72,6 +73,7 @@ pub mod outbox;
 pub mod pool;
 pub mod recorder;
 pub mod replica;
+pub mod rule;
 pub mod session;
 pub mod signin;
 pub mod space;

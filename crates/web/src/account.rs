@@ -25,6 +25,7 @@ pub mod feed;
 pub mod home;
 mod kinds;
 pub mod pause;
+pub mod rules;
 pub mod sessions;
 pub mod undo;
 pub mod webhooks;

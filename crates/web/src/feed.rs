@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use domain::clock::date_time;
 use domain::feed::{Feed, FeedEntry, xml_text};
 use domain::held::HoldReason;
-use domain::ids::{BatchId, MachineUuid, RegistrationId};
+use domain::ids::{BatchId, EventId, MachineUuid, RegistrationId};
 use domain::lane::Lane;
 use domain::secret::Secret;
 use domain::webhook::NotificationKind;
@@ -121,6 +121,10 @@ fn title(entry: &FeedEntry) -> String {
         },
         NotificationKind::BatchDone if text(entry, "state") == "failed" => "A batch of memories failed".to_owned(),
         NotificationKind::BatchDone => "A batch of memories is complete".to_owned(),
+        NotificationKind::RuleMatched => match entry.data["events"].as_u64() {
+            Some(1) | None => format!("{}: an event matched", text(entry, "rule")),
+            Some(events) => format!("{}: {events} events matched", text(entry, "rule")),
+        },
     }
 }
 
@@ -151,6 +155,10 @@ fn path(entry: &FeedEntry) -> String {
         NotificationKind::BatchDone => match text(entry, "batch_id").parse::<BatchId>() {
             Ok(batch) => format!("/knowledge/batches/{batch}"),
             Err(_) => "/knowledge".to_owned(),
+        },
+        NotificationKind::RuleMatched => match text(entry, "event_id").parse::<EventId>() {
+            Ok(event) => format!("/account/activity/{event}"),
+            Err(_) => "/account/rules".to_owned(),
         },
     }
 }
@@ -224,6 +232,12 @@ mod tests {
                 json!({ "batch_id": "../../signout", "state": "failed" }),
                 "A batch of memories failed",
                 "/knowledge".to_owned(),
+            ),
+            (
+                NotificationKind::RuleMatched,
+                json!({ "rule": "Failures", "events": 3, "event_id": id }),
+                "Failures: 3 events matched",
+                format!("/account/activity/{id}"),
             ),
         ] {
             let entry = entry(kind, data);

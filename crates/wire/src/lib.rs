@@ -35,6 +35,7 @@ pub mod form;
 pub mod grant;
 pub mod knowledge;
 pub mod mcp;
+pub mod rule;
 pub mod schema;
 pub mod usage;
 pub mod webhook;

@@ -10,6 +10,7 @@ use domain::claim::RegistrationType;
 use domain::consent::{Author, ConsentLevel as Level};
 use domain::filter::{CATEGORY_CHARS_MAX, ELEMENTS_MAX, ITEM_CHARS_MAX, PROMPT_CHARS_MAX};
 use domain::memory::MemoryType as Kind;
+use domain::registry::Tone;
 use domain::space::{AccessType as Access, NAME_CHARS_MAX};
 use domain::tool::Tool;
 use domain::webhook::{DisabledWhy, NotificationKind as Notification};
@@ -85,6 +86,10 @@ named! {
     KeyScope = names::<ApiKeyScope>();
     /// Kind of a notification.
     NotificationKind = names::<Notification>();
+    /// How the work of an event went.
+    RuleTone = names::<Tone>();
+    /// A property of events with values that may be new.
+    Novelty = names::<domain::rule::Novelty>();
     /// Why an endpoint is disabled: by its owner, because it responded with 410, or because it failed for days.
     WebhookDisabledReason = names::<DisabledWhy>();
     /// Access of the caller's account to a space.

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use statistics::contract::{ActivityQuery, RecordScope};
 use store::StoreError;
 use store::memory::MemoryScope;
+use store::rule::StoredRule;
 
 use super::Ports;
 use super::activity::scope_of_account;
@@ -72,7 +73,7 @@ impl AccountExport {
         Self { ports, upstream }
     }
 
-    /// The lines, in parts of bounded size: account, computers, agents, levels, keys, webhooks, feed, sessions, spaces, usage, memories,
+    /// The lines, in parts of bounded size: account, computers, agents, levels, keys, webhooks, feed, rules, sessions, spaces, usage, memories,
     /// events. Each is an object with a member `kind`. After an error the stream ends.
     pub fn lines(
         self,
@@ -168,6 +169,10 @@ impl AccountExport {
         all.extend(store.api_keys_of_account(account, ROWS_MAX).await?.iter().map(key_line));
         all.extend(store.webhooks_of_account(account, ROWS_MAX).await?.iter().map(webhook_line));
         all.extend(store.feed_of_account(account).await?.iter().map(feed_line));
+        all.extend(store.rules_of_account(account).await?.iter().map(rule_line));
+        all.extend(
+            store.digest_of_account(account).await?.map(|at| json!({ "kind": "digest", "next_at": date_time(at) })),
+        );
         all.extend(store.sessions_of_person(person, now, ROWS_MAX).await?.into_iter().map(|session| {
             json!({
                 "kind": "session",
@@ -273,6 +278,19 @@ fn webhook_line(webhook: &Webhook) -> Value {
         "kinds": webhook.kinds,
         "created_at": date_time(webhook.created_at),
         "disabled_at": webhook.disabled.map(|(at, _)| date_time(at)),
+    })
+}
+
+fn rule_line(StoredRule { rule, state }: &StoredRule) -> Value {
+    json!({
+        "kind": "rule",
+        "id": rule.id,
+        "name": rule.name,
+        "when": rule.when,
+        "mail": rule.outlets.mail,
+        "notify": rule.outlets.notify,
+        "created_at": date_time(rule.created_at),
+        "last_message_at": state.sent_at().map(date_time),
     })
 }
 

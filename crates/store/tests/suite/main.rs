@@ -34,6 +34,7 @@ mod outbox;
 mod probes;
 mod replica;
 mod rows;
+mod rules;
 mod schemas;
 mod signin;
 mod silence;

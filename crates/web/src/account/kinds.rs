@@ -43,5 +43,6 @@ fn words(kind: NotificationKind) -> &'static str {
         NotificationKind::ComputerDetached => "a computer is detached",
         NotificationKind::ConsentChanged => "a consent level changed",
         NotificationKind::BatchDone => "a batch of memories ended",
+        NotificationKind::RuleMatched => "events match one of your rules",
     }
 }
