@@ -8,7 +8,9 @@
 //! | [`witness`] | the client of a witness, which cosigns checkpoints |
 //! | [`merkle`], [`leaf`], [`checkpoint`] | RFC 6962 tree, its leaves, C2SP signed notes |
 //! | [`proof`] | the audit proof, and its offline verification |
+//! | [`audit_receipt`] | the audit receipt: many events, one checkpoint, one block of Markdown |
 
+pub mod audit_receipt;
 pub mod breaker;
 pub mod client;
 pub mod contract;
