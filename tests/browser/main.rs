@@ -24,5 +24,6 @@ mod judging;
 mod knowledge;
 mod operator;
 mod pictures;
+mod receipt;
 mod signin;
 mod webhooks;
