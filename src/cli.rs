@@ -235,7 +235,7 @@ pub fn main() -> ExitCode {
         Command::Pause(arguments) => run(pause::pause(arguments)),
         Command::Activity(arguments) => run(activity::activity(arguments)),
         Command::Verify(arguments) => run(async move { verify::verify(&arguments).await }),
-        Command::Receipt(arguments) => run(receipt::receipt(arguments)),
+        Command::Receipt(arguments) => run(async move { receipt::receipt(&arguments).await }),
         Command::Audit(command) => run(audit::run(command)),
         Command::Event(command) => run(event::run(command)),
         Command::Space(command) => run(space::run(command)),

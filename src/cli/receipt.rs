@@ -59,7 +59,7 @@ pub struct Arguments {
 }
 
 /// Writes the receipt, and prints its Markdown.
-pub async fn receipt(arguments: Arguments) -> Done {
+pub async fn receipt(arguments: &Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
     let client = connection.as_whom(arguments.whom).await?;
     let filter = ReceiptFilter {
@@ -89,14 +89,15 @@ pub async fn receipt(arguments: Arguments) -> Done {
         with_content: arguments.with_content,
     };
     let server = connection.client.base_url().to_owned();
-    let receipt = build(&server, &verifier, &note, &selected.proofs, &mut tiles, &selection).map_err(not_built)?;
+    let receipt = build(&server, &verifier, &note, &selected.proofs, &mut tiles, &selection)
+        .map_err(|fault| not_built(&fault))?;
     let bytes = receipt.bytes().map_err(Failure::caused)?;
     replace_file(&arguments.output, &bytes, 0o644)
         .map_err(|error| Failure::refused(format!("{}: {error}", arguments.output.display())))?;
     if trust == Trust::FirstSeen {
         connection.change(|profile| profile.log_key = Some(key.clone()))?;
     }
-    print(&arguments, &receipt, bytes.len());
+    print(arguments, &receipt, bytes.len());
     Ok(())
 }
 
@@ -122,15 +123,15 @@ fn projects(project: &str, profile: &str) -> Vec<String> {
     std::iter::once(project.to_owned()).chain(names).collect()
 }
 
-fn not_built(fault: BuildFault) -> Failure {
-    let advice = match &fault {
+fn not_built(fault: &BuildFault) -> Failure {
+    let advice = match fault {
         BuildFault::TooLarge { .. } => "\n  a later --since selects fewer events",
         BuildFault::Invalid(_) | BuildFault::Proof { .. } => {
             "\n  the server sent proofs or tiles that do not fit: run `attache audit watch --once`"
         }
         BuildFault::Empty | BuildFault::Tree(_) | BuildFault::Unwritable(_) => "",
     };
-    Failure::refused(format!("{}{advice}", domain::reasons(&fault)))
+    Failure::refused(format!("{}{advice}", domain::reasons(fault)))
 }
 
 fn print(arguments: &Arguments, receipt: &AuditReceipt, bytes: usize) {
