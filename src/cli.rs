@@ -41,6 +41,7 @@ mod output;
 mod pause;
 mod profile;
 mod profile_folder;
+mod receipt;
 mod replacement;
 mod search;
 mod serve;
@@ -139,8 +140,14 @@ enum Command {
     /// Show the sessions of agents, and the events of one
     #[command(subcommand)]
     Session(session::Command),
-    /// Verify the audit proof of an event, or of a proof in a file offline
+    /// Verify the audit proof of an event, or a proof or receipt in a file offline
     Verify(verify::Arguments),
+    /// Write a receipt of recorded events for a pull request: a file with proofs, and Markdown
+    ///
+    /// The file has the leaf of each event and its path to one signed checkpoint, so that anyone can check it offline: `attache verify receipt`, or
+    /// the page /verify. It has metadata only, unless --with-content is given. The Markdown on standard output is for the description of the pull
+    /// request.
+    Receipt(receipt::Arguments),
     /// Monitor the server's log for rollbacks and forks
     #[command(subcommand)]
     Audit(audit::Command),
@@ -237,6 +244,7 @@ pub fn main() -> ExitCode {
         Command::Activity(arguments) => run(activity::activity(arguments)),
         Command::Session(command) => run(session::run(command)),
         Command::Verify(arguments) => run(async move { verify::verify(&arguments).await }),
+        Command::Receipt(arguments) => run(async move { receipt::receipt(&arguments).await }),
         Command::Audit(command) => run(audit::run(command)),
         Command::Event(command) => run(event::run(command)),
         Command::Space(command) => run(space::run(command)),

@@ -103,6 +103,22 @@ pub const ALL: &[Examples] = &[
                folder): exit code 3 means that the log was rolled back, forked or replaced since. `attache audit watch` monitors \
                this continuously.",
     },
+    of(
+        "verify receipt",
+        &[
+            "attache verify receipt attache-receipt.json --key attache/log+1a2b3c4d+Ad...",
+            "attache verify receipt attache-receipt.json --markdown description.md",
+        ],
+    ),
+    Examples {
+        command: "receipt",
+        lines: &[
+            "attache receipt --session 8f0c5e5e-4d8b-4a0e-9a3e-3f1f6f6c2a11 > receipt.md",
+            "attache receipt --since 2026-01-31T08:00:00Z --project . --output .attache/receipt.json",
+        ],
+        note: "docs/protocol/receipts.md describes the file, docs/deploy/receipt.yml is a workflow that refuses a pull request without a \
+               receipt that verifies.",
+    },
     Examples {
         command: "audit watch",
         lines: &["attache audit watch --every 30", "attache audit watch --once --json || echo \"exit code $?\""],

@@ -11,7 +11,7 @@ use super::failure::FailureKind;
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Start here", &["login", "connect", "demo", "status", "open"]),
     ("Your account", &["whoami", "attach", "account", "usage", "consent", "pause", "machine", "profile"]),
-    ("Events and proofs", &["activity", "session", "costs", "event", "verify", "audit"]),
+    ("Events and proofs", &["activity", "session", "costs", "event", "verify", "receipt", "audit"]),
     ("Memory", &["search", "add", "import", "space", "key"]),
     ("Agents", &["agent", "disconnect", "hook", "otlp", "mcp"]),
     ("Run a server", &["serve", "check", "doctor", "health", "migrate", "backup", "keys", "admin", "openapi"]),
@@ -120,13 +120,12 @@ mod tests {
         laid_out(Arguments::command())
     }
 
-    /// The words of every visible command without subcommands.
+    /// The words of every visible command that runs without a subcommand.
     fn leaves(command: &Command, path: &str) -> Vec<String> {
         let below = || command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help");
-        if below().next().is_none() {
-            return vec![path.trim().to_owned()];
-        }
-        below().flat_map(|below| leaves(below, &format!("{path} {}", below.get_name()))).collect()
+        let own = (below().next().is_none() || !command.is_subcommand_required_set()).then(|| path.trim().to_owned());
+        let others = below().flat_map(|below| leaves(below, &format!("{path} {}", below.get_name())));
+        own.into_iter().chain(others).collect()
     }
 
     /// The words of a line of a shell, as far as the examples use its syntax: quotes, comments, pipes and redirections.

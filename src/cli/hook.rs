@@ -5,7 +5,7 @@
 //! decisions.
 
 mod background;
-mod folder;
+pub mod folder;
 mod keep;
 mod levels;
 mod log;

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod fetch;
+mod receipt;
 
 use std::io::Read;
 use std::path::Path;
@@ -13,20 +14,32 @@ use chrono::DateTime;
 use domain::clock::date_time;
 use domain::ids::EventId;
 use serde_json::json;
+use statistics::audit_receipt::AuditReceipt;
 use statistics::checkpoint::{Checkpoint, VerifierKey};
 use statistics::proof::{AuditProof, Verified, verify as verify_proof};
 
-use self::fetch::Trust;
 use super::connection::ProfileConnection;
 use super::failure::{Done, Failure};
 use super::output;
 use super::witness::{NotObserved, compare_offline, observe_with};
 
 pub use self::arguments::Arguments;
+use self::arguments::{Command, ProofArguments};
+pub use self::fetch::{Trust, trusted};
+
+/// Verifies a proof or a receipt.
+pub async fn verify(arguments: &Arguments) -> Done {
+    match &arguments.command {
+        Some(Command::Receipt(receipt)) => receipt::verify(receipt),
+        None => verify_one(&arguments.proof).await,
+    }
+}
 
 /// Verifies the proof and prints its content, or the wrong member.
-pub async fn verify(arguments: &Arguments) -> Done {
-    let event = arguments.proof.to_str().and_then(|text| text.parse::<EventId>().ok());
+async fn verify_one(arguments: &ProofArguments) -> Done {
+    // The parser requires it unless there is a subcommand.
+    let source = arguments.proof.as_deref().unwrap_or(Path::new("-"));
+    let event = source.to_str().and_then(|text| text.parse::<EventId>().ok());
     // A proof in a file needs no profile if the key is given.
     let mut connection = match (&arguments.vkey, event) {
         (Some(_), None) if !arguments.pin => None,
@@ -34,7 +47,7 @@ pub async fn verify(arguments: &Arguments) -> Done {
     };
     let text = match (event, &mut connection) {
         (Some(event), Some(connection)) => fetch::fetch(arguments, connection, event).await?,
-        _ => read(&arguments.proof)?,
+        _ => read(source)?,
     };
     // Written before it is verified: an invalid proof is evidence.
     if let Some(out) = &arguments.out {
@@ -43,11 +56,14 @@ pub async fn verify(arguments: &Arguments) -> Done {
     let json = arguments.remote.json;
     let (key, trust) = match (&arguments.vkey, &connection) {
         (Some(given), _) => (given.clone(), Trust::Given),
-        (None, Some(connection)) => fetch::trusted(connection, event.is_some(), &text).await?,
+        (None, Some(connection)) => trusted(connection, event.is_some(), fetch::named(&text)).await?,
         (None, None) => return Err(Failure::refused("no trusted log key: pass one with --vkey")),
     };
     let pinned: VerifierKey = key.parse().map_err(|error| Failure::refused(format!("invalid --vkey: {error}")))?;
-    let proof = AuditProof::parse(&text).map_err(Failure::caused)?;
+    let proof = AuditProof::parse(&text).map_err(|fault| match AuditReceipt::parse(&text) {
+        Ok(_) => Failure::refused("the file is an audit receipt: pass it to `attache verify receipt`"),
+        Err(_) => Failure::caused(fault),
+    })?;
     let verified = match verify_proof(&proof, &pinned) {
         Ok(verified) => verified,
         Err(fault) => {
@@ -91,7 +107,7 @@ async fn compare(
 
 /// Pins the key after a successful verification, if it is new or `--pin` is given; returns a line for the output.
 fn keep_key(
-    arguments: &Arguments,
+    arguments: &ProofArguments,
     connection: Option<&mut ProfileConnection>,
     was_asked: bool,
     key: &str,

@@ -48,7 +48,7 @@ async fn is_open(browser: &Browser) -> Value {
 async fn steps(browser: &Browser) -> Value {
     browser
         .evaluate(
-            "return Object.fromEntries([...document.querySelectorAll('[data-step]')]
+            "return Object.fromEntries([...document.querySelectorAll('#proof [data-step]')]
                 .map((step) => [step.dataset.step, [step.dataset.state, step.querySelector('[data-says]').textContent]]))",
         )
         .await
@@ -307,7 +307,7 @@ pages! {
             std::fs::write(&file, proof.to_string()).unwrap();
             browser.visit("/verify").await;
             browser.fill("Key that you trust", &vkey).await;
-            browser.find(Role::Field, "Proof file").await.send_keys(file.to_str().unwrap()).await.unwrap();
+            browser.find(Role::Field, "Proof or receipt file").await.send_keys(file.to_str().unwrap()).await.unwrap();
         };
         // Without a session: the page is public, and shows the key to write down.
         browser.visit("/verify").await;
@@ -359,7 +359,7 @@ pages! {
             let file = folder.path().join(name);
             std::fs::write(&file, text).unwrap();
             browser.visit("/verify").await;
-            browser.find(Role::Field, "Proof file").await.send_keys(file.to_str().unwrap()).await.unwrap();
+            browser.find(Role::Field, "Proof or receipt file").await.send_keys(file.to_str().unwrap()).await.unwrap();
             browser.sees(fault).await;
         }
     }

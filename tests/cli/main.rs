@@ -37,6 +37,7 @@ mod postgres_versions;
 mod profile;
 mod proof;
 mod real_tools;
+mod receipt;
 #[cfg(target_os = "linux")]
 mod sandbox;
 mod search;

@@ -17,7 +17,7 @@ mod registry;
 
 pub use domain::tool::Tool;
 pub use event::{Draft, HookEvent};
-pub use identity::Salt;
+pub use identity::{Salt, session};
 pub use payload::{PAYLOAD_BYTES_MAX, Payload};
 
 /// The events of one payload. `hook` is the name of the hook, for tools that do not put it into their payloads.

@@ -8,10 +8,12 @@
 //! | [`witness`] | the client of a witness, which cosigns checkpoints |
 //! | [`merkle`], [`leaf`], [`checkpoint`] | RFC 6962 tree, its leaves, C2SP signed notes |
 //! | [`proof`] | the audit proof, and its offline verification |
+//! | [`audit_receipt`] | the audit receipt: many events, one checkpoint, one block of Markdown |
 
 #[macro_use(boxed)]
 extern crate domain;
 
+pub mod audit_receipt;
 pub mod breaker;
 pub mod client;
 pub mod contract;

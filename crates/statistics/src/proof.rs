@@ -230,14 +230,7 @@ pub fn verify(proof: &AuditProof, pinned: &VerifierKey) -> Result<Verified, Proo
 
 /// Step 2: the canonical bytes are canonical, hash to `self`, and agree with the members of the proof.
 pub(crate) fn verify_event(proof: &AuditProof) -> Result<(), ProofFault> {
-    let bytes = decode("canonical_b64", &proof.canonical_b64)?;
-    equal("self", &Digest::of(&bytes), &proof.self_hash)?;
-    let event =
-        canonical::parse_object(&bytes, bytes.len()).map_err(|malformed| unreadable("canonical_b64", &malformed))?;
-    if canonical::canonical_bytes(&event) != bytes {
-        return Err(unreadable("canonical_b64", &"the event is not written as RFC 8785 has it"));
-    }
-    let event = Value::Object(event);
+    let event = content(&proof.canonical_b64, &proof.self_hash)?;
     let chain = &proof.chain;
     same(&event, "event_id", "/event_id", "event_id", &proof.event_id)?;
     same(&event, "chain.machine_id", "/scope/machine_id", "scope.machine_id", &chain.machine_id)?;
@@ -250,6 +243,18 @@ pub(crate) fn verify_event(proof: &AuditProof) -> Result<(), ProofFault> {
         (Prev::Genesis, Some(id)) => Err(differs("chain.prev_event_id", &"null for a beginning", &id)),
         (Prev::Event(_), None) => Err(differs("chain.prev_event_id", &"the id of the event before", &"null")),
     }
+}
+
+/// The event of canonical bytes in base64, which hash to `self_hash`.
+pub(crate) fn content(canonical_b64: &str, self_hash: &Digest) -> Result<Value, ProofFault> {
+    let bytes = decode("canonical_b64", canonical_b64)?;
+    equal("self", &Digest::of(&bytes), self_hash)?;
+    let event =
+        canonical::parse_object(&bytes, bytes.len()).map_err(|malformed| unreadable("canonical_b64", &malformed))?;
+    if canonical::canonical_bytes(&event) != bytes {
+        return Err(unreadable("canonical_b64", &"the event is not written as RFC 8785 has it"));
+    }
+    Ok(Value::Object(event))
 }
 
 /// Step 3: the leaf is the canonical form of exactly the members of the proof, and hashes to `leaf_hash`.
@@ -279,7 +284,7 @@ pub(crate) fn verify_leaf(proof: &AuditProof) -> Result<Leaf<'static>, ProofFaul
 }
 
 /// Checks that `member` of the proof equals the value of the event at `pointer`.
-fn same(
+pub(crate) fn same(
     event: &Value,
     member: &'static str,
     pointer: &str,
@@ -292,11 +297,11 @@ fn same(
     equal(member, said, &found)
 }
 
-fn equal<T: PartialEq + Display>(member: &'static str, expected: &T, found: &T) -> Result<(), ProofFault> {
+pub(crate) fn equal<T: PartialEq + Display>(member: &'static str, expected: &T, found: &T) -> Result<(), ProofFault> {
     if expected == found { Ok(()) } else { Err(differs(member, expected, found)) }
 }
 
-fn required<'p, T>(member: &'static str, value: Option<&'p T>) -> Result<&'p T, ProofFault> {
+pub(crate) fn required<'p, T>(member: &'static str, value: Option<&'p T>) -> Result<&'p T, ProofFault> {
     value.ok_or_else(|| differs(member, &"a value, since the status is included", &"null"))
 }
 
@@ -304,11 +309,11 @@ fn decode(member: &'static str, text: &str) -> Result<Vec<u8>, ProofFault> {
     BASE64_STANDARD.decode(text).map_err(|error| unreadable(member, &format!("expected base64: {error}")))
 }
 
-fn differs(member: &'static str, expected: &impl ToString, found: &impl ToString) -> ProofFault {
+pub(crate) fn differs(member: &'static str, expected: &impl ToString, found: &impl ToString) -> ProofFault {
     ProofFault::Differs { member, expected: expected.to_string(), found: found.to_string() }
 }
 
-fn unreadable(member: &str, detail: &impl ToString) -> ProofFault {
+pub(crate) fn unreadable(member: &str, detail: &impl ToString) -> ProofFault {
     ProofFault::Unreadable { member: member.to_owned(), detail: detail.to_string() }
 }
 

@@ -18,7 +18,7 @@ struct Asset {
     content: &'static [u8],
 }
 
-const ASSETS: [Asset; 10] = [
+const ASSETS: [Asset; 11] = [
     Asset { name: "activity.js", media_type: "text/javascript", content: include_bytes!("assets/activity.js") },
     Asset { name: "consent.js", media_type: "text/javascript", content: include_bytes!("assets/consent.js") },
     Asset { name: "docs.js", media_type: "text/javascript", content: include_bytes!("assets/docs.js") },
@@ -31,6 +31,7 @@ const ASSETS: [Asset; 10] = [
     Asset { name: "knowledge.js", media_type: "text/javascript", content: include_bytes!("assets/knowledge.js") },
     Asset { name: "page.js", media_type: "text/javascript", content: include_bytes!("assets/page.js") },
     Asset { name: "proof.js", media_type: "text/javascript", content: include_bytes!("assets/proof.js") },
+    Asset { name: "receipt.js", media_type: "text/javascript", content: include_bytes!("assets/receipt.js") },
     Asset { name: "style.css", media_type: "text/css", content: include_bytes!("assets/style.css") },
     Asset { name: "touch-icon.png", media_type: "image/png", content: include_bytes!("assets/touch-icon.png") },
 ];

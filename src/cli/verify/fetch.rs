@@ -7,7 +7,7 @@ use domain::ids::EventId;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::arguments::Arguments;
+use super::arguments::ProofArguments;
 use crate::cli::connection::{ProfileConnection, failed};
 use crate::cli::failure::Failure;
 use crate::cli::terminal;
@@ -25,7 +25,7 @@ pub enum Trust {
 
 /// The bytes of the event's proof, once the event is in the signed tree.
 pub async fn fetch(
-    arguments: &Arguments,
+    arguments: &ProofArguments,
     connection: &mut ProfileConnection,
     event: EventId,
 ) -> Result<Vec<u8>, Failure> {
@@ -60,9 +60,12 @@ pub async fn fetch(
 }
 
 /// The log key without `--vkey`: the one pinned in the profile, or on first use the one that the server publishes.
-pub async fn trusted(connection: &ProfileConnection, may_ask: bool, proof: &[u8]) -> Result<(String, Trust), Failure> {
+pub async fn trusted(
+    connection: &ProfileConnection,
+    may_ask: bool,
+    named: Option<String>,
+) -> Result<(String, Trust), Failure> {
     connection.check_server()?;
-    let named = named(proof);
     match (&connection.profile.log_key, named) {
         (Some(pinned), Some(named)) if is_another_epoch(pinned, &named) => Err(Failure::refused(format!(
             "the proof belongs to another epoch of the log than the pinned key\n  pinned  {pinned}\n  proof   {named}\n  \
@@ -100,7 +103,8 @@ struct Named {
     vkey: String,
 }
 
-fn named(proof: &[u8]) -> Option<String> {
+/// The key that a proof or a receipt names.
+pub fn named(proof: &[u8]) -> Option<String> {
     serde_json::from_slice::<Named>(proof).ok().map(|named| named.vkey)
 }
 

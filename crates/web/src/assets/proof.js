@@ -57,9 +57,20 @@ function decoded(name, bytes) {
   try { return [text, JSON.parse(text)]; } catch { throw new Fault(`${name} is not JSON.`); }
 }
 
-/** The event in the proof. Throws if it cannot be read. */
-export function eventOf(proof) {
-  return decoded("The content", fromBase64("canonical_b64", proof.canonical_b64))[1];
+/** Throws if an object does not have exactly these members. */
+function only(name, value, required, optional = []) {
+  const members = value !== null && typeof value === "object" && !Array.isArray(value) ? Object.keys(value) : null;
+  if (members === null) throw new Fault(`${name} is not an object.`);
+  const absent = required.find((member) => !members.includes(member));
+  if (absent !== undefined) throw new Fault(`${name} has no ${absent}.`);
+  const other = members.find((member) => !required.includes(member) && !optional.includes(member));
+  if (other !== undefined) throw new Fault(`${name} has the unknown member ${other}.`);
+}
+
+/** Text, value and bytes of the event in a proof. Throws if it cannot be read. */
+function eventOf(proof) {
+  const bytes = fromBase64("canonical_b64", proof.canonical_b64);
+  return [...decoded("The content", bytes), bytes];
 }
 
 async function content(proof) {
@@ -331,7 +342,7 @@ function leaves(value) {
 /** Whether what the page shows as content is the content of the proof. */
 function shown(proof) {
   try {
-    const event = eventOf(proof);
+    const [, event] = eventOf(proof);
     const members = [...document.querySelectorAll("[data-pointer]")];
     for (const element of members) {
       const [value, text] = [at(event, element.dataset.pointer), element.textContent];
@@ -375,16 +386,24 @@ if (form) {
   const [file, key] = [form.querySelector("input[type=file]"), form.querySelector("textarea")];
   const [section, fault] = [document.querySelector("#proof"), form.querySelector("[role=alert]")];
   const BYTES_MAX = 8 * 1024 * 1024;
+  const receipts = document.querySelector("#receipt");
+  const receipt = async (value) => {
+    const { checker, show: showReceipt } = await import(form.dataset.receipt);
+    const check = checker({ sha256, toHex, canonical, eventOf, climb, opened, signature, only, Fault, Missing });
+    showReceipt(receipts, value, await check(value, words(key.value)), BADGES);
+  };
   const run = async () => {
     const [chosen] = file.files;
     if (!chosen) return;
     fault.textContent = "";
     section.hidden = true;
+    receipts.hidden = true;
     try {
       if (chosen.size > BYTES_MAX) throw new Fault("This file is too large to be a proof.");
       let proof;
       try { proof = JSON.parse(await chosen.text()); } catch { throw new Fault("This file is not JSON."); }
-      if (proof?.schema !== "audit-proof/v1") throw new Fault("This file is not a proof of the form audit-proof/v1.");
+      if (proof?.schema === "audit-receipt/v1") return await receipt(proof);
+      if (proof?.schema !== "audit-proof/v1") throw new Fault("This file is not a proof of the form audit-proof/v1, and not a receipt of the form audit-receipt/v1.");
       equal("hash_alg", "sha256-jcs-v1", proof.hash_alg);
       await show(section, proof, words(key.value));
       section.querySelector("h2").focus();
