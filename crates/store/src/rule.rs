@@ -108,17 +108,14 @@ impl Store {
         const OFF: &str = "UPDATE watched_accounts SET digest_at = NULL, digest = '{}' WHERE account_id = $1";
         let account = account.as_str();
         in_transaction!(&self.pool, |tx| {
-            match first_at {
-                Some(at) => {
-                    watch(tx, account, leaves).await?;
-                    let digest = json(&WeekDigest::starting(now));
-                    query(ON).bind(account).bind(at).bind(digest).execute(&mut *tx).await?;
-                }
-                None => {
-                    lock(tx, account).await?;
-                    query(OFF).bind(account).execute(&mut *tx).await?;
-                    unwatch(tx, account).await?;
-                }
+            if let Some(at) = first_at {
+                watch(tx, account, leaves).await?;
+                let digest = json(&WeekDigest::starting(now));
+                query(ON).bind(account).bind(at).bind(digest).execute(&mut *tx).await?;
+            } else {
+                lock(tx, account).await?;
+                query(OFF).bind(account).execute(&mut *tx).await?;
+                unwatch(tx, account).await?;
             }
             Ok(())
         })
