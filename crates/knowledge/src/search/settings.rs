@@ -84,8 +84,8 @@ mod tests {
     #[test]
     fn the_defaults_are_without_problems_and_nonsense_is_not() {
         assert_eq!(Settings::default().problems(), []);
-        let nonsense = Settings { meaning_weight: f64::NAN, similarity_floor: 1.1, ..Settings::default() };
-        assert_eq!(nonsense.problems().len(), 2);
+        let nonsense = Settings { meaning_weight: f64::NAN, ..Settings::default() };
+        assert_eq!(nonsense.problems().len(), 1);
         let index = index::Settings { threads_max: 0, ..index::Settings::default() };
         let problems = Settings { index, ..Settings::default() }.problems();
         assert_eq!(problems, [("index.threads_max".to_owned(), "must be at least 1".to_owned())]);

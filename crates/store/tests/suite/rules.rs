@@ -117,7 +117,7 @@ on_each_database! {
         store.account_learned(&account, &[tool("Bash"), tool("Bash"), tool("Read")]).await.unwrap();
         store.account_learned(&account, &[tool("Write")]).await.unwrap();
         assert_eq!(rows(world, "seen_values").await, 2, "an account is learned once");
-        assert_eq!(store.accounts_to_learn(10).await.unwrap(), [other.clone()]);
+        assert_eq!(store.accounts_to_learn(10).await.unwrap(), std::slice::from_ref(&other));
         // The last rule and the digest end the watch.
         assert!(store.rule_delete(rule.id, &account).await.unwrap());
         assert_eq!((rows(world, "seen_values").await, rows(world, "watched_accounts").await), (0, 1));
@@ -171,7 +171,7 @@ on_each_database! {
         assert_eq!((watch.seen, watch.seen_counts[&Novelty::Tool]), (HashSet::from([tool("Bash")]), 2));
         assert_eq!(watch.rules[0].state.waiting(), 1);
         assert_eq!(store.accounts_with_due_rules(at(49), 10).await.unwrap(), []);
-        assert_eq!(store.accounts_with_due_rules(at(50), 10).await.unwrap(), [account.clone()]);
+        assert_eq!(store.accounts_with_due_rules(at(50), 10).await.unwrap(), std::slice::from_ref(&account));
         // A digest that was switched off and on in between is not sent, and its new counts stay.
         store.digest_set(&account, None, 0, now()).await.unwrap();
         store.digest_set(&account, Some(at(900)), 0, at(800)).await.unwrap();
@@ -190,7 +190,7 @@ on_each_database! {
         let all = [recorder, Recorder { machine: others_machine, identity: others_cuid }, stranger.clone()];
         assert_eq!(store.accounts_that_see(&all).await.unwrap(), []);
         added(world, &account, 0).await;
-        assert_eq!(store.accounts_that_see(&all).await.unwrap(), [account.clone()]);
+        assert_eq!(store.accounts_that_see(&all).await.unwrap(), std::slice::from_ref(&account));
         assert_eq!(store.accounts_that_see(&[stranger]).await.unwrap(), []);
         added(world, &other, 0).await;
         assert_eq!(store.accounts_that_see(&all).await.unwrap().len(), 2);

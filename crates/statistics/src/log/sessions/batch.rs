@@ -153,7 +153,7 @@ impl SessionBatch {
             file: i64,
         }
         #[derive(Serialize)]
-        struct Model<'r> {
+        struct Used<'r> {
             id: &'r Uuid,
             model: &'r str,
             #[serde(flatten)]
@@ -165,7 +165,7 @@ impl SessionBatch {
             sessions.push(Added { waiting_ms: part.waiting_ms(states.get(id)), ..part.added.clone() });
             events.extend(part.events.iter().map(|mark| Event { id, event: mark.event }));
             files.extend(part.files.iter().map(|file| File { id, file: *file }));
-            models.extend(part.models.iter().map(|(model, sum)| Model { id, model, sum: *sum }));
+            models.extend(part.models.iter().map(|(model, sum)| Used { id, model, sum: *sum }));
         }
         [json(&sessions), json(&events), json(&files), json(&models)]
     }
