@@ -7,7 +7,7 @@
 use statistics::log::Log;
 use supervision::periodic::{Next, Pass, PassError};
 
-/// Events that one pass adds; if more remain, the next pass follows at once.
+/// Events of one pass; if more remain, the next pass follows at once.
 const EVENTS_MAX: u32 = 5_000;
 
 /// One pass over the events that no session includes.

@@ -21,9 +21,9 @@ use crate::recorder::Recorder;
 
 /// Maximum number of bytes of a model's name, a project or a folder; longer ones are cut.
 pub const TEXT_BYTES_MAX: usize = 128;
-/// Maximum duration that one event adds, in milliseconds: a day.
+/// Maximum duration of one event, in milliseconds: a day.
 const DURATION_MS_MAX: f64 = 86_400_000.0;
-/// Maximum number of tokens that one event adds, so that sums of 10^9 events fit.
+/// Maximum number of tokens of one event, so that sums of 10^9 events fit.
 const TOKENS_MAX: f64 = 1e9;
 
 /// Id of a session: a digest of its recorder, its agent kind and its `scope.session_uuid`, because any computer can name any

@@ -1,4 +1,4 @@
-//! Sessions of agents: pages of them, and the events of one (`docs/protocol/sessions.md`).
+//! Pages of sessions of agents, and the events of one session (`docs/protocol/sessions.md`).
 
 pub mod costs;
 
@@ -64,7 +64,7 @@ pub struct TimelineEvent {
 }
 
 impl AgentSessions {
-    /// Reads the sessions of the log of `upstream`; `registry` describes the events, and `prices` are those of models.
+    /// Reads the sessions of the log of `upstream`; `registry` describes the events, and `prices` the models.
     pub fn new(upstream: Upstream, registry: Arc<Registry>, prices: Arc<PriceTable>) -> Self {
         Self { upstream, registry, prices }
     }
@@ -110,9 +110,11 @@ impl AgentSessions {
         struct Event {
             payload: Map<String, Value>,
         }
-        let payload = serde_json::from_slice::<Event>(&event.canonical).map(|event| event.payload).unwrap_or_default();
         let level = event.consent_level.parse().unwrap_or(ConsentLevel::Off);
-        let summary = self.registry.summary(&event.event_type, level, &payload, &NoNames);
+        let summary = match serde_json::from_slice::<Event>(&event.canonical) {
+            Ok(Event { payload }) => self.registry.summary(&event.event_type, level, &payload, &NoNames),
+            Err(_) => self.registry.title(&event.event_type),
+        };
         TimelineEvent { facts: EventFacts::read(&event.canonical), summary, event }
     }
 }

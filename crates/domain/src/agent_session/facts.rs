@@ -1,4 +1,4 @@
-//! What the timeline of a session shows of an event.
+//! The members of an event that the timeline of a session shows.
 
 use serde::Deserialize;
 

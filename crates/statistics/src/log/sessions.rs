@@ -19,12 +19,9 @@ pub use read::{FILES_MAX as SESSION_FILES_MAX, LIMIT_MAX as SESSIONS_MAX};
 use store::pool::{query, scalar};
 use store::{Pool, in_transaction};
 
-use self::batch::{FollowedEvent, SessionBatch, SessionState};
+use self::batch::{FollowedEvent, STEP, SessionBatch, SessionState};
 use super::error::{During, LogError};
 use super::handle::Log;
-
-/// Events of one transaction; small, because on PostgreSQL their bodies are read into memory, and on SQLite groups of senders wait for it.
-pub(super) const STEP: u32 = 200;
 
 /// The statement of [`Log::sessions`], for tests of its plan.
 #[doc(hidden)]

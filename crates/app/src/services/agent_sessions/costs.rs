@@ -26,7 +26,7 @@ pub struct Costs {
     pub rows: Vec<CostRow>,
     /// Sum of the rows with a price.
     pub total: MicroDollars,
-    /// Models without a price, in alphabetical order; an empty name stands for answers that name no model.
+    /// Models without a price, in alphabetical order; an empty name is for answers that name no model.
     pub unpriced: Vec<String>,
     /// Whether earlier rows are missing.
     pub is_cut: bool,

@@ -10,6 +10,9 @@ use uuid::Uuid;
 
 use crate::log::error::LogError;
 
+/// Events of one transaction; small, because on PostgreSQL their bodies are read into memory, and on SQLite groups of senders wait for it.
+pub const STEP: u32 = 200;
+
 store::row! {
     /// An event that no session includes yet.
     #[derive(Debug)]
@@ -54,7 +57,7 @@ struct SessionMark {
     is_request: bool,
 }
 
-/// A row of `agent_sessions`, as its statement takes it. The counts are added to those of an existing row.
+/// A row of `agent_sessions`, as its statement takes it. The counts are added to an existing row.
 #[derive(Debug, Clone, Serialize)]
 struct Added {
     id: Uuid,
@@ -99,7 +102,7 @@ struct ModelDay {
     model: String,
 }
 
-/// What a run of events adds.
+/// The rows of a run of events.
 #[derive(Debug, Default)]
 pub struct SessionBatch {
     sessions: BTreeMap<Uuid, Part>,
@@ -248,6 +251,5 @@ impl Part {
 }
 
 fn json(rows: &impl Serialize) -> String {
-    // Plain values always have a JSON form.
-    serde_json::to_string(rows).unwrap_or_default()
+    serde_json::json!(rows).to_string()
 }

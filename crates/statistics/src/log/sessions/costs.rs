@@ -46,7 +46,8 @@ impl Log {
         if scope.shown.computers.is_empty() {
             return Ok(Vec::new());
         }
-        let recorders = serde_json::to_string(&scope.shown.computers).unwrap_or_default();
+        let computers = &scope.shown.computers;
+        let recorders = serde_json::to_string(computers).unwrap_or_default();
         let rows = query(STATEMENT[usize::from(self.pool.is_postgres())]).bind(&recorders).bind(first.number());
         let rows = rows.bind(end.number()).bind(i64::from(MODEL_DAYS_MAX)).fetch_all(&self.pool);
         let rows: Vec<(i64, String, String, String, i64, i64, i64)> = rows.await.during("sum the use of models")?;

@@ -6,8 +6,8 @@ use uuid::Uuid;
 use super::open::Open;
 use super::transaction::begin;
 use crate::log::error::{DuringSqlite as _, LogError};
-use crate::log::sessions::batch::{FollowedEvent, SessionBatch, SessionState};
-use crate::log::sessions::{STEP, sql};
+use crate::log::sessions::batch::{FollowedEvent, STEP, SessionBatch, SessionState};
+use crate::log::sessions::sql::{ADVANCE, FOLLOWED_ON_SQLITE, PROGRESS, SQLITE};
 
 /// A run over the events that no session includes.
 pub struct SessionPass {
@@ -41,11 +41,11 @@ fn step(db: &Connection, events_max: u32) -> Result<u32, LogError> {
     const READ: &str = "read events that are in no session";
     const WRITE: &str = "write sessions";
     // The transaction has the write lock, so the progress does not change until it ends.
-    let from: i64 = db.prepare_cached(sql::PROGRESS).during(READ)?.query_row([], |row| row.get(0)).during(READ)?;
+    let from: i64 = db.prepare_cached(PROGRESS).during(READ)?.query_row([], |row| row.get(0)).during(READ)?;
     let mut batch = SessionBatch::default();
     let mut count = 0;
     {
-        let mut statement = db.prepare_cached(sql::FOLLOWED_ON_SQLITE).during(READ)?;
+        let mut statement = db.prepare_cached(FOLLOWED_ON_SQLITE).during(READ)?;
         let mut rows = statement.query((from, events_max)).during(READ)?;
         while let Some(row) = rows.next().during(READ)? {
             batch.add(&followed(row).during(READ)?)?;
@@ -55,22 +55,22 @@ fn step(db: &Connection, events_max: u32) -> Result<u32, LogError> {
     if count == 0 {
         return Ok(0);
     }
-    db.prepare_cached(sql::ADVANCE).during(WRITE)?.execute((from, count)).during(WRITE)?;
+    db.prepare_cached(ADVANCE).during(WRITE)?.execute((from, count)).during(WRITE)?;
     if batch.has_sessions() {
         let states = states(db, &batch.ids())?;
-        for (statement, rows) in sql::SQLITE.rows.into_iter().zip(batch.rows(states)) {
+        for (statement, rows) in SQLITE.rows.into_iter().zip(batch.rows(states)) {
             db.prepare_cached(statement).during(WRITE)?.execute([rows]).during(WRITE)?;
         }
     }
     if let Some(days) = batch.days() {
-        db.prepare_cached(sql::SQLITE.days).during(WRITE)?.execute([days]).during(WRITE)?;
+        db.prepare_cached(SQLITE.days).during(WRITE)?.execute([days]).during(WRITE)?;
     }
     Ok(count)
 }
 
 fn states(db: &Connection, ids: &str) -> Result<Vec<SessionState>, LogError> {
     const READ: &str = "read sessions";
-    let mut statement = db.prepare_cached(sql::SQLITE.states).during(READ)?;
+    let mut statement = db.prepare_cached(SQLITE.states).during(READ)?;
     let rows = statement.query_map([ids], |row| {
         Ok(SessionState {
             id: Uuid::from_bytes(row.get("id")?),
