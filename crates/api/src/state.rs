@@ -248,7 +248,7 @@ impl Services {
                 MemoryLimits::new(knowledge, settings.memory_quota()),
             ),
             recent,
-            search: KnowledgeSearch::new(ports(), app.search.clone(), &knowledge.search),
+            search: KnowledgeSearch::new(ports(), app.search.clone()),
             sessions: Sessions::new(ports(), settings.sessions.clone()),
             spaces: Spaces::new(ports(), knowledge.spaces_per_account_max),
             webhooks: Webhooks::new(ports(), settings.webhooks.clone()),

@@ -33,9 +33,8 @@ fn members(page: &Value, name: &str) -> Vec<Value> {
     page["events"].as_array().unwrap().iter().map(|event| event[name].clone()).collect()
 }
 
-fn with_text(text: &str) -> Option<EntryFilter> {
-    let text = TextFilter { text: text.to_owned(), machines: Vec::new() };
-    Some(EntryFilter { event_type: None, text: Some(text) })
+fn with_text(text: &str) -> EntryFilter {
+    EntryFilter { event_type: None, text: Some(TextFilter { text: text.to_owned(), machines: Vec::new() }) }
 }
 
 on_each_database! {
@@ -75,7 +74,7 @@ on_each_database! {
             take(&world, event).await;
         }
         let scope = scope_of(&events[0]);
-        let types = async |filter| members(&page(&world, &scope, filter).await, "summary");
+        let types = async |filter| members(&page(&world, &scope, Some(filter)).await, "summary");
         assert_eq!(types(with_text("needle")).await, ["Ran Bash"]);
         assert_eq!(types(with_text("grüße")).await, ["Ran Bash"]);
         assert_eq!(types(with_text("read · 0.4 s")).await, ["Ran Read · 0.4 s"]);
@@ -86,7 +85,7 @@ on_each_database! {
         let machines = vec![chain.recorder().machine];
         let named = TextFilter { text: "laptop".to_owned(), machines };
         assert_eq!(types(Some(EntryFilter { event_type: None, text: Some(named) })).await.len(), 3);
-        let found = page(&world, &scope, with_text("nowhere")).await;
+        let found = page(&world, &scope, Some(with_text("nowhere"))).await;
         assert_eq!((&found["searched"], &found["unread"]), (&json!(3), &json!(0)));
         assert!(found["oldest_ms"].is_i64());
     }
@@ -105,7 +104,7 @@ on_each_database! {
         // Two events of 3 MB fit into 8 MiB.
         let all = page(&world, &scope, None).await;
         assert_eq!(members(&all, "summary"), ["Ran Tool3", "Ran Tool2", "Ran a tool", "Ran a tool"]);
-        let found = page(&world, &scope, with_text("word word")).await;
+        let found = page(&world, &scope, Some(with_text("word word"))).await;
         assert_eq!((members(&found, "summary").len(), &found["unread"]), (2, &json!(2)));
     }
 }

@@ -30,8 +30,8 @@ pub struct SearchParams {
 }
 
 impl KnowledgeSearch {
-    /// `search` is the search engine of these settings.
-    pub fn new(ports: Ports, search: Search<Embedder>, settings: &knowledge::search::Settings) -> Self {
+    /// Searches with `search`.
+    pub fn new(ports: Ports, search: Search<Embedder>) -> Self {
         Self { ports, search }
     }
 
