@@ -62,8 +62,12 @@ on_sqlite! {
         let reader = key(json!({ "name": "reader", "scopes": ["account"], "spaces": [space] })).await;
         let paths = ["/api/v1/account/summary", "/api/v1/account/computers", "/api/v1/usage/bar", "/api/v1/activity", "/api/v1/consent"];
         for path in paths {
-            let seen = world.get(path, &reader).await.expect(200);
-            assert_eq!(seen, world.get(path, &person.cookie).await.expect(200), "{path}");
+            let seen = async |credential: &Credential| {
+                let mut body = world.get(path, credential).await.expect(200);
+                body["generated_at"] = Value::Null;
+                body
+            };
+            assert_eq!(seen(&reader).await, seen(&person.cookie).await, "{path}");
             for without in [&all, &limited] {
                 world.get(path, without).await.refused(401, "unauthorized");
             }

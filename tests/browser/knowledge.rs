@@ -369,12 +369,20 @@ pages! {
     }
 
     async fn a_filter_is_set_with_warnings_and_reports_skipped_items(world: World, browser: Browser) {
-        browser.signed_in(&world.person("jo@example.com").await).await;
+        let jo = world.person("jo@example.com").await;
+        browser.signed_in(&jo).await;
         browser.visit("/knowledge").await;
         // `/knowledge/settings`
         browser.follow("Settings").await;
         browser.sees("No items were rejected").await;
         browser.look("default").await;
+
+        // What only a language model reads is shown if the server has one, or if a value exists already.
+        assert!(!browser.text().await.contains("Description of the content to keep"));
+        let key = world.key(&jo, json!({ "name": "all" })).await;
+        let change = world.request(reqwest::Method::PATCH, "/v1/settings", &key).json(&json!({ "filterPrompt": "About ships." }));
+        world.send(change).await.expect(200);
+        browser.visit("/knowledge/settings").await;
 
         browser.fill("Reject items that mention", "gossip\nwhat nobody has to know").await;
         browser.fill("Description of the content to keep", "About boats.").await;

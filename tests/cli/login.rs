@@ -152,7 +152,7 @@ async fn after_a_login_the_commands_show_the_account() {
 
     // Without the key the computer shows what it may.
     let key = keys(&server, &ada).await[0]["id"].as_str().unwrap().to_owned();
-    Client::new().delete(&format!("{}/api/v1/keys/{key}", server.url), &ada).await.expect(200);
+    flow::person(&home, &server, "ada@example.com").key_revoke(key.parse().unwrap()).await.unwrap();
     home.run(&["account"]).refused(5, &["revoked"]);
     assert_eq!(count(&[]), 0);
     home.run(&["usage"]).said();

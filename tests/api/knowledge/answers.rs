@@ -1,5 +1,7 @@
 //! Thirty questions to fifty memories in several languages, with the bundled model: what a person sees of the answers.
 
+use std::fmt::Write;
+
 use domain::fit;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -49,7 +51,7 @@ async fn every_right_answer_is_shown_and_most_are_the_first() {
     let (_, key) = world.librarian("ada@example.com").await;
     let answers: Answers = toml::from_str(include_str!("answers.toml")).unwrap();
     for Page { path, title, text } in &answers.pages {
-        let paragraphs: String = text.iter().map(|paragraph| format!("<p>{paragraph}</p>")).collect();
+        let paragraphs = text.iter().map(|paragraph| format!("<p>{paragraph}</p>")).collect::<Vec<_>>().concat();
         site.put(path, format!("<!doctype html><meta charset=utf-8><title>{title}</title><article><h1>{title}</h1>{paragraphs}</article>"));
     }
     let urls: Vec<String> = answers.pages.iter().map(|page| format!("http://{address}/{}", page.path)).collect();
@@ -66,7 +68,8 @@ async fn every_right_answer_is_shown_and_most_are_the_first() {
         let similarities: Vec<f64> = results.iter().map(|result| result["similarity"].as_f64().unwrap()).collect();
         let place = results.iter().position(|result| result["title"] == *answer);
         let (shown, given) = (fit::shown(similarities.iter().copied()), fit::given(similarities.iter().copied()));
-        report += &format!("{ask}: {place:?} of {shown} shown, {similarities:?}\n");
+        // Writing to a string cannot fail.
+        let _ = writeln!(report, "{ask}: {place:?} of {shown} shown, {similarities:?}");
         assert!(place.is_some_and(|place| place < shown && place < given), "{report}");
         first += usize::from(place == Some(0));
     }

@@ -25,6 +25,9 @@ use store::mail::QueuedMail;
 use crate::world::{World, at, email, now};
 use harness::on_each_database;
 
+/// Consent to a key for the memory only.
+const MEMORY: KeyConsent = KeyConsent { memory: true, account: false };
+
 const CODES_MAX: u32 = 3;
 
 fn window() -> TimeDelta {
@@ -772,7 +775,6 @@ on_each_database! {
             (result, has_key.into_inner().unwrap())
         };
 
-        const MEMORY: KeyConsent = KeyConsent { memory: true, account: false };
         // Declined by the person: attached without a key.
         let first = wanted(&[ApiKeyScope::Search]);
         let code = ask(&first, at(1)).await;
