@@ -30,7 +30,7 @@ pub enum ApiKeyScope {
 impl ApiKeyScope {
     /// All scopes, in the order in which a key lists them.
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
-    /// The scopes of the knowledge API: those of a key for which nobody chose any.
+    /// The scopes of the knowledge API, which a key has if the request names none.
     pub const KNOWLEDGE: [Self; 3] = [Self::Search, Self::Write, Self::Settings];
     /// The scopes that `attache login` and `attache connect` request for a computer.
     pub const COMPUTER: [Self; 3] = [Self::Search, Self::Write, Self::Account];
