@@ -175,7 +175,7 @@ fn a_receipt_has_the_content_of_an_event_only_on_request() {
 fn a_receipt_is_of_one_checkpoint_and_within_its_limits() {
     let mut log = Log::new(2_100, |seq, event| {
         event["payload"]["succeeded"] = (seq % 3 != 0).into();
-        event["payload"]["words"] = json!(vec!["x".repeat(64); 20]);
+        event["payload"]["words"] = json!(vec!["x".repeat(64); 30]);
     });
     let receipt = log.receipt(&[1, 3, 300, 2_099], false).unwrap();
     assert_eq!((receipt.head.failures, receipt.head.gaps), (2, 2_095));
