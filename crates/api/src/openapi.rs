@@ -92,7 +92,7 @@ pub fn operations() -> Vec<Operation> {
 }
 
 /// Groups of operations with their descriptions, in the order of a first reading.
-const TAGS: [(&str, &str); 10] = [
+const TAGS: [(&str, &str); 11] = [
     ("Agents", "Registration of agents, claims, and exchange of credentials for access tokens."),
     ("Computers", "Registration of computers, and their attachment to an account by device code."),
     ("Account", "The account with its plan, remaining allowance, sessions, agents and API keys."),
