@@ -55,25 +55,6 @@ pub(super) fn operations() -> Vec<Operation> {
         "input_tokens": Value::Null,
         "output_tokens": Value::Null,
     });
-    let row = json!({
-        "day": "2026-01-01",
-        "agent_id": "claude-code",
-        "project_id": "shop",
-        "model": "claude-opus-5",
-        "calls": 4,
-        "input_tokens": 41_000,
-        "output_tokens": 7_000,
-        "cost_microdollars": 380_000,
-    });
-    let costs = json!({
-        "prices_as_of": "2025-11-24",
-        "first_day": "2025-12-03",
-        "last_day": "2026-01-01",
-        "total_microdollars": 380_000,
-        "unpriced_models": [],
-        "rows": [row],
-        "truncated": false,
-    });
     let limit = |default: u16| json!({ "type": "integer", "minimum": 1, "maximum": 200, "default": default });
     let cursor = json!({ "type": "string", "maxLength": 1024 });
     let text = json!({ "type": "string" });
@@ -110,7 +91,29 @@ pub(super) fn operations() -> Vec<Operation> {
             .says("Tokens and costs of all answers of models, by UTC day of receipt, agent kind, project and model, at list prices. Models \
              without a price are named and not in the total. If the statistics service is external, the response is 501.")
             .query("days", "Number of days up to today.", &json!({ "type": "integer", "minimum": 1, "maximum": 400, "default": 30 }))
-            .answers::<Costs>(200, "Tokens and costs.", costs)
+            .answers::<Costs>(200, "Tokens and costs.", costs())
             .refuses(&[Code::InvalidRequest, Code::EmbeddedLogRequired]),
     ])
+}
+
+fn costs() -> Value {
+    let row = json!({
+        "day": "2026-01-01",
+        "agent_id": "claude-code",
+        "project_id": "shop",
+        "model": "claude-opus-5",
+        "calls": 4,
+        "input_tokens": 41_000,
+        "output_tokens": 7_000,
+        "cost_microdollars": 380_000,
+    });
+    json!({
+        "prices_as_of": "2025-11-24",
+        "first_day": "2025-12-03",
+        "last_day": "2026-01-01",
+        "total_microdollars": 380_000,
+        "unpriced_models": [],
+        "rows": [row],
+        "truncated": false,
+    })
 }
