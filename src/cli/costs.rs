@@ -97,7 +97,7 @@ fn shown(costs: &Costs, by: Grouping) -> String {
     if !costs.unpriced_models.is_empty() {
         let names: Vec<String> =
             costs.unpriced_models.iter().map(|name| visible(name.as_deref().unwrap_or("not named"))).collect();
-        text.push_str(&format!("\nwithout a price, not included: {}", names.join(", ")));
+        text = format!("{text}\nwithout a price, not included: {}", names.join(", "));
     }
     text
 }

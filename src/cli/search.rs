@@ -52,7 +52,6 @@ pub async fn run(arguments: &Arguments) -> Done {
         limit: Some(f64::from(arguments.limit)),
         threshold: arguments.threshold,
         spaces: space::named(&client, &arguments.space).await?,
-        ..SearchRequest::default()
     };
     let response = client.search(&request).await.map_err(failed)?;
     output::show(arguments.remote.json, &json!(response), || {
