@@ -6,7 +6,7 @@ use domain::Timestamp;
 use domain::foreign::visible;
 use domain::ids::MachineUuid;
 use uuid::Uuid;
-use wire::agent_session::{AgentSession, AgentSessionTimeline, AgentSessions, ModelUse, SessionEvent};
+use wire::agent_session::{AgentSession, AgentSessionPage, AgentSessionTimeline, ModelUse, SessionEvent};
 
 use super::connection::{CredentialArgs, Remote};
 use super::failure::{Done, Failure};
@@ -94,7 +94,7 @@ async fn list(arguments: ListArguments) -> Done {
     Ok(())
 }
 
-fn page_text(page: &AgentSessions, is_wide: bool, now: Timestamp) -> String {
+fn page_text(page: &AgentSessionPage, is_wide: bool, now: Timestamp) -> String {
     if page.sessions.is_empty() {
         return "no sessions; `attache connect TOOL` records those of a coding agent".to_owned();
     }

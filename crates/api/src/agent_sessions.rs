@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use app::config::Urls;
 use app::services::agent_sessions::{
-    AgentSession, AgentSessionError, AgentSessions, SESSIONS_MAX, SessionQuery, TimelineEvent,
+    AgentSessionError, AgentSessions, RecordedSession, SESSIONS_MAX, SessionFilter, TimelineEvent,
 };
 use axum::extract::State;
 use domain::Timestamp;
@@ -57,7 +57,7 @@ pub async fn list(
     let scope = scope(&caller, &store, &urls).await?;
     let page = sessions.list(&scope, &query).await.map_err(refused)?;
     let list = page.sessions.into_iter().map(|session| described(&sessions, session)).collect();
-    body::answer(&wire::agent_session::AgentSessions { sessions: list, next_cursor: page.next })
+    body::answer(&wire::agent_session::AgentSessionPage { sessions: list, next_cursor: page.next })
 }
 
 /// `GET /api/v1/activity/sessions/{id}`
@@ -97,13 +97,13 @@ pub fn refused(error: AgentSessionError) -> ApiError {
 }
 
 impl SessionParameters {
-    fn parsed(self) -> Result<SessionQuery, ApiError> {
+    fn parsed(self) -> Result<SessionFilter, ApiError> {
         let Self { limit: size, cursor, since, day, agent, project, computer } = self;
         let since = since.map(|text| moment(&text)).transpose()?;
         let day = day.map(|text| self::day(&text)).transpose()?;
         let machine = computer
             .map(|text| text.parse::<MachineUuid>().map_err(|error| ApiError::invalid("computer", error.to_string())));
-        Ok(SessionQuery {
+        Ok(SessionFilter {
             limit: limit(size, SESSIONS_DEFAULT)?,
             cursor: short("cursor", cursor)?,
             since: since.max(day.map(|day| day.begin().timestamp_millis())),
@@ -145,9 +145,9 @@ fn day(text: &str) -> Result<Day, ApiError> {
     begin.map(Day::of).ok_or_else(|| ApiError::invalid("day", "expected a day such as 2026-01-31"))
 }
 
-fn described(service: &AgentSessions, session: AgentSession) -> wire::agent_session::AgentSession {
+fn described(service: &AgentSessions, session: RecordedSession) -> wire::agent_session::AgentSession {
     let cost = service.cost_of(&session.models);
-    let AgentSession {
+    let RecordedSession {
         id,
         machine,
         agent,
@@ -164,7 +164,7 @@ fn described(service: &AgentSessions, session: AgentSession) -> wire::agent_sess
         models,
         ..
     } = session;
-    let model = |used: app::services::agent_sessions::ModelUse| wire::agent_session::ModelUse {
+    let model = |used: app::services::agent_sessions::RecordedModelUse| wire::agent_session::ModelUse {
         model: Some(used.model).filter(|model| !model.is_empty()),
         calls: used.calls,
         input_tokens: used.input_tokens,

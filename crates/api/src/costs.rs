@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use app::config::Urls;
 use app::services::agent_sessions::AgentSessions;
-use app::services::agent_sessions::costs::{COST_DAYS_MAX, CostRow};
+use app::services::agent_sessions::costs::{COST_DAYS_MAX, ModelCostRow};
 use axum::extract::State;
 use domain::Clock;
 use domain::usage::Day;
@@ -51,7 +51,7 @@ pub async fn show(
     })
 }
 
-fn row(CostRow { used, cost }: CostRow) -> wire::costs::CostRow {
+fn row(ModelCostRow { used, cost }: ModelCostRow) -> wire::costs::CostRow {
     wire::costs::CostRow {
         day: date(used.day),
         agent_id: used.agent,

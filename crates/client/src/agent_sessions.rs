@@ -3,7 +3,7 @@
 use domain::ids::MachineUuid;
 use serde::Serialize;
 use uuid::Uuid;
-use wire::agent_session::{AgentSessionTimeline, AgentSessions};
+use wire::agent_session::{AgentSessionPage, AgentSessionTimeline};
 use wire::costs::Costs;
 
 use crate::exchange::{ApiRequest, unreadable};
@@ -48,7 +48,7 @@ pub struct TimelineQuery {
 
 impl Client {
     /// `GET /api/v1/activity/sessions`: a page of sessions of agents, the one with the newest event first.
-    pub async fn agent_sessions(&self, query: &SessionQuery) -> Result<AgentSessions, Error> {
+    pub async fn agent_sessions(&self, query: &SessionQuery) -> Result<AgentSessionPage, Error> {
         let url = self.base("/api/v1/activity/sessions");
         let query = serde_urlencoded::to_string(query).map_err(|source| unreadable(&url, source))?;
         self.ask(ApiRequest::get(format!("{url}?{query}"))).await

@@ -55,7 +55,7 @@ pub use memory::file::{MemoryFault, MemoryFile};
 pub use postgres::ContendedEvents;
 pub use recorded::RecordedEvent;
 pub use sessions::{
-    AgentSession, MODEL_DAYS_MAX, ModelDay, ModelUse, SESSION_FILES_MAX, SESSIONS_MAX, SessionEvent, SessionPage,
-    SessionQuery, TimelinePage, session_page_statement,
+    MODEL_DAYS_MAX, ModelDay, RecordedModelUse, RecordedSession, RecordedSessionEvent, SESSION_FILES_MAX, SESSIONS_MAX,
+    SessionFilter, SessionPage, TimelinePage, session_page_statement,
 };
 pub use settings::WriterSettings;

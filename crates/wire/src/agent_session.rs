@@ -10,7 +10,7 @@ use crate::{form, schema};
 
 /// `GET /api/v1/activity/sessions`: a page of sessions, the one with the newest event first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct AgentSessions {
+pub struct AgentSessionPage {
     /// The sessions.
     pub sessions: Vec<AgentSession>,
     /// Cursor of the next page; `null` after the last session.

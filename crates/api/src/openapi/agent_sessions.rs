@@ -1,7 +1,7 @@
 //! Sessions of agents (`docs/protocol/sessions.md`).
 
 use serde_json::{Value, json};
-use wire::agent_session::{AgentSessionTimeline, AgentSessions};
+use wire::agent_session::{AgentSessionPage, AgentSessionTimeline};
 use wire::costs::Costs;
 
 use super::operation::Operation;
@@ -74,7 +74,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .query("agent", "Only sessions of this agent kind.", &text)
             .query("project", "Only sessions of this project.", &text)
             .query("computer", "Only sessions on this computer.", &json!({ "$ref": "#/components/schemas/UuidV7" }))
-            .answers::<AgentSessions>(200, "A page of sessions.", json!({ "sessions": [session], "next_cursor": null }))
+            .answers::<AgentSessionPage>(200, "A page of sessions.", json!({ "sessions": [session], "next_cursor": null }))
             .refuses(&[Code::InvalidLimit, Code::CursorTooLong, Code::InvalidRequest, Code::EmbeddedLogRequired]),
         Operation::get("/api/v1/activity/sessions/{id}", "agentSession", "A session of an agent")
             .says("The sums, and a page of the events, newest first, each with the members of its payload that every level permits.")

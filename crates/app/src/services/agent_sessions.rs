@@ -2,7 +2,7 @@
 
 pub mod costs;
 
-pub use statistics::log::{AgentSession, ModelUse, SESSIONS_MAX, SessionQuery};
+pub use statistics::log::{RecordedModelUse, RecordedSession, SESSIONS_MAX, SessionFilter};
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use domain::registry::{NoNames, Registry, Summary};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use statistics::contract::RecordScope;
-use statistics::log::{Log, LogError, SessionEvent, SessionPage};
+use statistics::log::{Log, LogError, RecordedSessionEvent, SessionPage};
 use uuid::Uuid;
 
 /// Reads sessions. Clones share everything.
@@ -45,7 +45,7 @@ pub enum AgentSessionError {
 #[derive(Debug, Clone)]
 pub struct SessionTimeline {
     /// The session.
-    pub session: AgentSession,
+    pub session: RecordedSession,
     /// The events.
     pub events: Vec<TimelineEvent>,
     /// Cursor of the next page.
@@ -56,7 +56,7 @@ pub struct SessionTimeline {
 #[derive(Debug, Clone)]
 pub struct TimelineEvent {
     /// The event.
-    pub event: SessionEvent,
+    pub event: RecordedSessionEvent,
     /// Members of its payload that every level permits.
     pub facts: EventFacts,
     /// The event in a sentence, with content only at the level `full`.
@@ -83,7 +83,7 @@ impl AgentSessions {
 
     /// A page of the sessions that a party may see.
     #[boxed]
-    pub async fn list(&self, scope: &RecordScope, wanted: &SessionQuery) -> Result<SessionPage, AgentSessionError> {
+    pub async fn list(&self, scope: &RecordScope, wanted: &SessionFilter) -> Result<SessionPage, AgentSessionError> {
         self.log()?.sessions(scope, wanted).await?.ok_or(AgentSessionError::InvalidCursor)
     }
 
@@ -105,7 +105,7 @@ impl AgentSessions {
         Ok(Some(SessionTimeline { session, events, next: page.next.map(|next| next.to_string()) }))
     }
 
-    fn described(&self, event: SessionEvent) -> TimelineEvent {
+    fn described(&self, event: RecordedSessionEvent) -> TimelineEvent {
         #[derive(Deserialize)]
         struct Event {
             payload: Map<String, Value>,

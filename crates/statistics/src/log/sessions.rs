@@ -13,7 +13,7 @@ mod read;
 pub(super) mod sql;
 
 pub use costs::{MODEL_DAYS_MAX, ModelDay};
-pub use model::{AgentSession, ModelUse, SessionEvent, SessionPage, SessionQuery, TimelinePage};
+pub use model::{RecordedModelUse, RecordedSession, RecordedSessionEvent, SessionFilter, SessionPage, TimelinePage};
 pub use read::{FILES_MAX as SESSION_FILES_MAX, LIMIT_MAX as SESSIONS_MAX};
 
 use store::pool::{query, scalar};

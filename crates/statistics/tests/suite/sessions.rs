@@ -6,7 +6,7 @@ use domain::recorder::Recorders;
 use domain::{Clock, Rng};
 use serde_json::{Value, json};
 use statistics::contract::RecordScope;
-use statistics::log::{AgentSession, AppendOutcome, Log, ModelUse, SessionQuery};
+use statistics::log::{AppendOutcome, Log, RecordedModelUse, RecordedSession, SessionFilter};
 use store::pool::{query, script};
 
 use crate::world::{Chain, World, append_at};
@@ -54,11 +54,11 @@ fn scope_of(chains: &[&Chain]) -> RecordScope {
     RecordScope { shown: Recorders { computers, service: Vec::new() }, ..RecordScope::default() }
 }
 
-fn all() -> SessionQuery {
-    SessionQuery { limit: 100, ..SessionQuery::default() }
+fn all() -> SessionFilter {
+    SessionFilter { limit: 100, ..SessionFilter::default() }
 }
 
-async fn list(log: &Log, scope: &RecordScope, wanted: &SessionQuery) -> Vec<AgentSession> {
+async fn list(log: &Log, scope: &RecordScope, wanted: &SessionFilter) -> Vec<RecordedSession> {
     log.sessions(scope, wanted).await.unwrap().unwrap().sessions
 }
 
@@ -67,7 +67,7 @@ async fn follow(log: &Log) {
     while log.follow_sessions(10_000).await.unwrap() > 0 {}
 }
 
-fn names(sessions: &[AgentSession]) -> Vec<String> {
+fn names(sessions: &[RecordedSession]) -> Vec<String> {
     sessions.iter().map(|session| session.session.to_string()).collect()
 }
 
@@ -92,7 +92,7 @@ on_each_database! {
         // From the start to the first prompt, and from the first answer to the second prompt.
         assert_eq!((session.waiting_ms, session.files), (60_000, 1));
         assert_eq!((session.project.as_deref(), session.folder.as_deref()), (Some("shop"), None));
-        assert_eq!(session.models, [ModelUse { model: "m-1".to_owned(), calls: 2, input_tokens: 200, output_tokens: 14 }]);
+        assert_eq!(session.models, [RecordedModelUse { model: "m-1".to_owned(), calls: 2, input_tokens: 200, output_tokens: 14 }]);
 
         take(&world, &event(&mut chain, ONE, 170, SKILL, json!({ "activity": "session_ended" }))).await;
         follow(&world.log).await;
@@ -170,7 +170,7 @@ on_each_database! {
         let scope = scope_of(&[&mine]);
         let (mut seen, mut cursor) = (Vec::new(), None);
         loop {
-            let page = world.log.sessions(&scope, &SessionQuery { limit: 3, cursor, ..all() }).await.unwrap().unwrap();
+            let page = world.log.sessions(&scope, &SessionFilter { limit: 3, cursor, ..all() }).await.unwrap().unwrap();
             assert!(page.sessions.iter().all(|session| session.machine == mine.recorder().machine));
             seen.extend(names(&page.sessions));
             cursor = page.next;
@@ -183,17 +183,17 @@ on_each_database! {
 
         let both = scope_of(&[&mine, &hers]);
         assert_eq!(list(&world.log, &both, &all()).await.len(), 14);
-        let of_her = SessionQuery { machine: Some(hers.recorder().machine), ..all() };
+        let of_her = SessionFilter { machine: Some(hers.recorder().machine), ..all() };
         assert_eq!(names(&list(&world.log, &both, &of_her).await), newest_first);
         assert!(list(&world.log, &scope, &of_her).await.is_empty());
         let (since, until) = (begin.timestamp_millis() + 60_000, begin.timestamp_millis() + 180_000);
-        let of_time = SessionQuery { since: Some(since), until: Some(until), ..all() };
+        let of_time = SessionFilter { since: Some(since), until: Some(until), ..all() };
         assert_eq!(names(&list(&world.log, &scope, &of_time).await), [&*sessions[2], &*sessions[1]]);
         for (agent, project, count) in [("svc-cli", "shop", 7), ("codex", "shop", 0), ("svc-cli", "other", 0)] {
-            let wanted = SessionQuery { agent: Some(agent.to_owned()), project: Some(project.to_owned()), ..all() };
+            let wanted = SessionFilter { agent: Some(agent.to_owned()), project: Some(project.to_owned()), ..all() };
             assert_eq!(list(&world.log, &scope, &wanted).await.len(), count, "{agent} {project}");
         }
-        assert!(world.log.sessions(&scope, &SessionQuery { cursor: Some("x".to_owned()), ..all() }).await.unwrap().is_none());
+        assert!(world.log.sessions(&scope, &SessionFilter { cursor: Some("x".to_owned()), ..all() }).await.unwrap().is_none());
 
         // The same session id on another computer is another session.
         let foreign = list(&world.log, &scope_of(&[&hers]), &all()).await.remove(0);
@@ -260,7 +260,7 @@ on_each_database! {
         assert!(!plan.contains("Seq Scan on agent_sessions") && !plan.contains("SCAN n"), "{plan}");
         let (mut count, mut cursor) = (0, None);
         for _ in 0..3 {
-            let wanted = SessionQuery { limit: 200, cursor, ..SessionQuery::default() };
+            let wanted = SessionFilter { limit: 200, cursor, ..SessionFilter::default() };
             let page = world.log.sessions(&scope_of(&[&chain]), &wanted).await.unwrap().unwrap();
             count += page.sessions.len();
             cursor = page.next;

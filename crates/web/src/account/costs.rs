@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use app::services::activity::browse::Activity;
-use app::services::agent_sessions::costs::{CostRow, Costs, MicroDollars};
+use app::services::agent_sessions::costs::{MicroDollars, ModelCostRow, ModelCosts};
 use app::services::agent_sessions::{AgentSessionError, AgentSessions};
 use askama::Template;
 use axum::extract::State;
@@ -69,7 +69,8 @@ pub async fn show(
     owner: AccountOwner,
 ) -> PageResult {
     let costs = read(&site, &activity, &sessions, &owner).await?;
-    let table = |id, title, is_by_cost, name: fn(&CostRow) -> String| table(id, title, is_by_cost, &costs.rows, name);
+    let table =
+        |id, title, is_by_cost, name: fn(&ModelCostRow) -> String| table(id, title, is_by_cost, &costs.rows, name);
     Ok(page(
         StatusCode::OK,
         &CostsPage {
@@ -103,7 +104,7 @@ pub async fn export(
 ) -> PageResult {
     let costs = read(&site, &activity, &sessions, &owner).await?;
     let mut file = "day,agent,project,model,answers,input_tokens,output_tokens,cost_usd\r\n".to_owned();
-    for CostRow { used, cost } in &costs.rows {
+    for ModelCostRow { used, cost } in &costs.rows {
         let texts = [&date(used.day), &used.agent, &used.project, &used.used.model].map(|text| csv_cell(text));
         let numbers =
             [used.used.calls, used.used.input_tokens, used.used.output_tokens].map(|number| number.to_string());
@@ -125,7 +126,7 @@ async fn read(
     activity: &Activity,
     sessions: &AgentSessions,
     owner: &AccountOwner,
-) -> Result<Costs, PageError> {
+) -> Result<ModelCosts, PageError> {
     let scope = activity.scope(&owner.account).await.map_err(PageError::of(site))?;
     let today = Day::of(site.ports.clock.now());
     sessions.costs(&scope, today, DAYS).await.map_err(|error| match error {
@@ -141,8 +142,8 @@ fn table(
     id: &'static str,
     title: &'static str,
     is_by_cost: bool,
-    rows: &[CostRow],
-    name: fn(&CostRow) -> String,
+    rows: &[ModelCostRow],
+    name: fn(&ModelCostRow) -> String,
 ) -> CostTable {
     let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
     for row in rows {

@@ -10,7 +10,7 @@ pub(super) mod words;
 
 use app::services::activity::browse::Activity;
 use app::services::agent_sessions::costs::{MicroDollars, SessionCost};
-use app::services::agent_sessions::{AgentSession, AgentSessionError, AgentSessions, SessionQuery};
+use app::services::agent_sessions::{AgentSessionError, AgentSessions, RecordedSession, SessionFilter};
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -80,10 +80,10 @@ enum SessionState {
 }
 
 impl SessionsQuery {
-    fn filter(&self) -> SessionQuery {
+    fn filter(&self) -> SessionFilter {
         let some = |text: &str| Some(text.chars().take(TEXT_MAX).collect::<String>()).filter(|text| !text.is_empty());
         let day = self.read_day();
-        SessionQuery {
+        SessionFilter {
             limit: PAGE_SESSIONS,
             cursor: some(&self.cursor),
             since: day.map(|day| day.begin().timestamp_millis()),
@@ -138,7 +138,7 @@ pub async fn show(
     let found = match sessions.list(&scope, &filter).await {
         // An address that was cut: the first page is shown.
         Err(AgentSessionError::InvalidCursor) => {
-            sessions.list(&scope, &SessionQuery { cursor: None, ..filter.clone() }).await
+            sessions.list(&scope, &SessionFilter { cursor: None, ..filter.clone() }).await
         }
         found => found,
     };
@@ -159,8 +159,11 @@ pub async fn show(
             tab: "sessions",
             computers: computers.choices(filter.machine),
             agents: activity.choices().agents.iter().map(agent).collect(),
-            is_filtered: SessionQuery { limit: filter.limit, cursor: filter.cursor.clone(), ..SessionQuery::default() }
-                != filter,
+            is_filtered: SessionFilter {
+                limit: filter.limit,
+                cursor: filter.cursor.clone(),
+                ..SessionFilter::default()
+            } != filter,
             is_first: filter.cursor.is_none(),
             rows,
             is_available: sessions.is_available(),
@@ -171,7 +174,7 @@ pub async fn show(
 }
 
 impl SessionLine {
-    fn of(session: &AgentSession, sessions: &AgentSessions, computers: &Computers, now: Timestamp) -> Self {
+    fn of(session: &RecordedSession, sessions: &AgentSessions, computers: &Computers, now: Timestamp) -> Self {
         let counts = session.counts;
         let mut facts = vec![duration(session.last_ms.saturating_sub(session.first_ms))];
         let mut add = |number: i64, one: &str, many: &str| {
@@ -197,7 +200,7 @@ impl SessionLine {
 }
 
 impl SessionState {
-    fn of(session: &AgentSession, now: Timestamp) -> Self {
+    fn of(session: &RecordedSession, now: Timestamp) -> Self {
         let received = DateTime::from_timestamp_millis(session.received_at_ms).unwrap_or_default();
         match session.ended_ms {
             Some(_) => Self::Ended,
@@ -214,7 +217,7 @@ fn cost_words(cost: SessionCost) -> Option<String> {
 }
 
 /// The working folder, or the project, or the agent.
-fn title(session: &AgentSession) -> String {
+fn title(session: &RecordedSession) -> String {
     match (&session.folder, &session.project) {
         (Some(folder), _) => domain::foreign::visible(folder),
         (None, Some(project)) => format!("Project {}", project_words(project)),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use domain::usage::Day;
 use statistics::contract::RecordScope;
-use statistics::log::{MODEL_DAYS_MAX, ModelDay, ModelUse};
+use statistics::log::{MODEL_DAYS_MAX, ModelDay, RecordedModelUse};
 
 use super::{AgentSessionError, AgentSessions};
 
@@ -15,7 +15,7 @@ pub const COST_DAYS_MAX: u16 = 400;
 
 /// Tokens and costs of some days.
 #[derive(Debug, Clone)]
-pub struct Costs {
+pub struct ModelCosts {
     /// The day on which the prices were read.
     pub prices_as_of: String,
     /// The first day.
@@ -23,7 +23,7 @@ pub struct Costs {
     /// The last day.
     pub last: Day,
     /// The rows, the newest day first.
-    pub rows: Vec<CostRow>,
+    pub rows: Vec<ModelCostRow>,
     /// Sum of the rows with a price.
     pub total: MicroDollars,
     /// Models without a price, in alphabetical order; an empty name is for answers that name no model.
@@ -34,7 +34,7 @@ pub struct Costs {
 
 /// Tokens of one day, agent kind, project and model, with their costs.
 #[derive(Debug, Clone)]
-pub struct CostRow {
+pub struct ModelCostRow {
     /// The use of the model.
     pub used: ModelDay,
     /// `None` without a price.
@@ -52,7 +52,7 @@ pub struct SessionCost {
 
 impl AgentSessions {
     /// The costs of some models' tokens.
-    pub fn cost_of(&self, models: &[ModelUse]) -> SessionCost {
+    pub fn cost_of(&self, models: &[RecordedModelUse]) -> SessionCost {
         let mut cost = SessionCost { priced: MicroDollars::default(), is_partial: false };
         for used in models {
             match self.cost(used) {
@@ -64,13 +64,13 @@ impl AgentSessions {
     }
 
     /// The costs of one model's tokens; `None` without a price.
-    pub fn cost(&self, used: &ModelUse) -> Option<MicroDollars> {
+    pub fn cost(&self, used: &RecordedModelUse) -> Option<MicroDollars> {
         self.prices.cost(&used.model, used.input_tokens, used.output_tokens)
     }
 
     /// Tokens and costs of the last `days` days, at most [`COST_DAYS_MAX`], by computers of the scope.
     #[boxed]
-    pub async fn costs(&self, scope: &RecordScope, today: Day, days: u16) -> Result<Costs, AgentSessionError> {
+    pub async fn costs(&self, scope: &RecordScope, today: Day, days: u16) -> Result<ModelCosts, AgentSessionError> {
         let first = Day::from(today.number() - i64::from(days.clamp(1, COST_DAYS_MAX)) + 1);
         let used = self.log()?.model_days(scope, first, Day::from(today.number() + 1)).await?;
         let is_cut = u32::try_from(used.len()).is_ok_and(|rows| rows >= MODEL_DAYS_MAX);
@@ -81,10 +81,18 @@ impl AgentSessions {
                 Some(cost) => total += cost,
                 None => drop(unpriced.insert(used.used.model.clone())),
             }
-            CostRow { used, cost }
+            ModelCostRow { used, cost }
         };
         let rows = used.into_iter().map(row).collect();
         let prices_as_of = self.prices.as_of().to_owned();
-        Ok(Costs { prices_as_of, first, last: today, rows, total, unpriced: unpriced.into_iter().collect(), is_cut })
+        Ok(ModelCosts {
+            prices_as_of,
+            first,
+            last: today,
+            rows,
+            total,
+            unpriced: unpriced.into_iter().collect(),
+            is_cut,
+        })
     }
 }

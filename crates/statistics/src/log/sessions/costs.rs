@@ -3,7 +3,7 @@
 use domain::usage::Day;
 use store::pool::query;
 
-use super::model::ModelUse;
+use super::model::RecordedModelUse;
 use crate::contract::RecordScope;
 use crate::log::error::{During, LogError};
 use crate::log::handle::Log;
@@ -18,7 +18,7 @@ pub struct ModelDay {
     /// The project; empty if the events name none.
     pub project: String,
     /// The model and its tokens.
-    pub used: ModelUse,
+    pub used: RecordedModelUse,
 }
 
 /// Maximum number of rows of one call, the newest days first.
@@ -55,7 +55,7 @@ impl Log {
             day: Day::from(day),
             agent,
             project,
-            used: ModelUse { model, calls, input_tokens, output_tokens },
+            used: RecordedModelUse { model, calls, input_tokens, output_tokens },
         };
         Ok(rows.into_iter().map(day).collect())
     }

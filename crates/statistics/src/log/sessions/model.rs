@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 /// A session of an agent, with the sums over its events.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentSession {
+pub struct RecordedSession {
     /// Number of its row, for the statements that read its events.
     pub(super) number: i64,
     /// Id, from [`domain::agent_session::session_id`].
@@ -36,12 +36,12 @@ pub struct AgentSession {
     /// Different files that events name, at most [`FILES_MAX`](super::read::FILES_MAX).
     pub files: u32,
     /// Use of models, at most [`MODELS_MAX`](super::read::MODELS_MAX).
-    pub models: Vec<ModelUse>,
+    pub models: Vec<RecordedModelUse>,
 }
 
 /// Use of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelUse {
+pub struct RecordedModelUse {
     /// Name of the model; empty if the events do not name it.
     pub model: String,
     /// Number of answers.
@@ -54,7 +54,7 @@ pub struct ModelUse {
 
 /// A filter of sessions; `None` in a member does not restrict it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SessionQuery {
+pub struct SessionFilter {
     /// Maximum number of sessions, 1 to 200.
     pub limit: u16,
     /// `next` of an earlier page.
@@ -75,14 +75,14 @@ pub struct SessionQuery {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionPage {
     /// The sessions.
-    pub sessions: Vec<AgentSession>,
+    pub sessions: Vec<RecordedSession>,
     /// Cursor of the next page; `None` after the last session.
     pub next: Option<String>,
 }
 
 /// An event of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionEvent {
+pub struct RecordedSessionEvent {
     /// Id of the event.
     pub event_id: EventId,
     /// Type of the event.
@@ -105,7 +105,7 @@ pub struct SessionEvent {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TimelinePage {
     /// The events.
-    pub events: Vec<SessionEvent>,
+    pub events: Vec<RecordedSessionEvent>,
     /// Cursor of the next page; `None` after the first event of the session.
     pub next: Option<i64>,
 }

@@ -7,7 +7,7 @@ use domain::recorder::Recorder;
 use store::pool::query;
 use uuid::Uuid;
 
-use super::model::{AgentSession, ModelUse, SessionEvent, SessionPage, SessionQuery, TimelinePage};
+use super::model::{RecordedModelUse, RecordedSession, RecordedSessionEvent, SessionFilter, SessionPage, TimelinePage};
 use super::sql::{self, SessionStatements};
 use crate::contract::RecordScope;
 use crate::log::error::{During, LogError};
@@ -79,7 +79,7 @@ impl Log {
     /// A page of the sessions that computers of the scope recorded; `None` if the cursor is invalid. The newest events of the log may not
     /// be included yet.
     #[boxed]
-    pub async fn sessions(&self, scope: &RecordScope, wanted: &SessionQuery) -> Result<Option<SessionPage>, LogError> {
+    pub async fn sessions(&self, scope: &RecordScope, wanted: &SessionFilter) -> Result<Option<SessionPage>, LogError> {
         let Some(before) = wanted.cursor.as_deref().map_or(Some(Cursor::LAST), Cursor::read) else { return Ok(None) };
         let before = wanted.until.map_or(before, |until| before.min(Cursor { received_at_ms: until, id: i64::MIN }));
         let limit = wanted.limit.clamp(1, LIMIT_MAX);
@@ -103,7 +103,7 @@ impl Log {
 
     /// A session, if a computer of the scope recorded it.
     #[boxed]
-    pub async fn session(&self, scope: &RecordScope, id: Uuid) -> Result<Option<AgentSession>, LogError> {
+    pub async fn session(&self, scope: &RecordScope, id: Uuid) -> Result<Option<RecordedSession>, LogError> {
         let row: Option<SessionRow> =
             query(sql::ONE).bind(id).fetch_optional(&self.pool).await.during("read a session")?;
         let is_of = |row: &SessionRow, known: &Recorder| {
@@ -117,7 +117,7 @@ impl Log {
     #[boxed]
     pub async fn timeline(
         &self,
-        session: &AgentSession,
+        session: &RecordedSession,
         before: Option<i64>,
         limit: u16,
     ) -> Result<TimelinePage, LogError> {
@@ -128,7 +128,7 @@ impl Log {
         let has_more = rows.len() > usize::from(limit);
         rows.truncate(usize::from(limit));
         let next = rows.last().filter(|_| has_more).map(|row| row.id);
-        let event = |row: TimelineRow| SessionEvent {
+        let event = |row: TimelineRow| RecordedSessionEvent {
             event_id: row.event_id.into(),
             event_type: row.event_type,
             lane: row.lane,
@@ -146,7 +146,7 @@ impl Log {
     }
 
     /// Adds files and models to rows.
-    async fn described(&self, rows: Vec<SessionRow>) -> Result<Vec<AgentSession>, LogError> {
+    async fn described(&self, rows: Vec<SessionRow>) -> Result<Vec<RecordedSession>, LogError> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
@@ -158,11 +158,11 @@ impl Log {
         let files: HashMap<i64, i64> = files.into_iter().collect();
         let uses = query(statements.models).bind(&numbers).bind(i64::from(MODELS_MAX)).fetch_all(&self.pool);
         let uses: Vec<(i64, String, i64, i64, i64)> = uses.await.during("read the models of sessions")?;
-        let mut models: HashMap<i64, Vec<ModelUse>> = HashMap::new();
+        let mut models: HashMap<i64, Vec<RecordedModelUse>> = HashMap::new();
         for (session, model, calls, input_tokens, output_tokens) in uses {
-            models.entry(session).or_default().push(ModelUse { model, calls, input_tokens, output_tokens });
+            models.entry(session).or_default().push(RecordedModelUse { model, calls, input_tokens, output_tokens });
         }
-        let session = |row: SessionRow| AgentSession {
+        let session = |row: SessionRow| RecordedSession {
             files: files.get(&row.number).and_then(|files| u32::try_from(*files).ok()).unwrap_or_default(),
             models: models.remove(&row.number).unwrap_or_default(),
             number: row.number,

@@ -3,7 +3,7 @@
 use api::named::Named;
 use app::services::activity::browse::Activity;
 use app::services::agent_sessions::costs::SessionCost;
-use app::services::agent_sessions::{AgentSession, AgentSessionError, AgentSessions, SESSIONS_MAX, SessionTimeline};
+use app::services::agent_sessions::{AgentSessionError, AgentSessions, RecordedSession, SESSIONS_MAX, SessionTimeline};
 use askama::Template;
 use axum::Json;
 use axum::extract::State;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::timeline::{TimelineRow, rows};
+use super::timeline::{TimelineLine, rows};
 use super::words::{amount, count, duration};
 use super::{SessionState, cost_words, external, moment, project_words, title};
 use crate::account::AccountOwner;
@@ -42,7 +42,7 @@ struct SessionPage {
     received: Moment,
     figures: Vec<Figure>,
     models: Vec<ModelLine>,
-    rows: Vec<TimelineRow>,
+    rows: Vec<TimelineLine>,
     newest: String,
     is_first: bool,
     next: Option<String>,
@@ -71,7 +71,7 @@ pub struct CursorQuery {
 
 /// `?after=…`: id of the newest event of the page.
 #[derive(Debug, Deserialize)]
-pub struct AfterQuery {
+pub struct NewerQuery {
     after: Option<String>,
 }
 
@@ -124,7 +124,7 @@ pub async fn count_new(
     State(sessions): State<AgentSessions>,
     owner: AccountOwner,
     Named(id): Named,
-    PageQuery(AfterQuery { after }): PageQuery<AfterQuery>,
+    PageQuery(NewerQuery { after }): PageQuery<NewerQuery>,
 ) -> PageResult {
     let timeline = read(&site, (&activity, &sessions), &owner, &id, None, SESSIONS_MAX).await?;
     let after = after.unwrap_or_default();
@@ -155,7 +155,7 @@ async fn read(
     }
 }
 
-fn figures(session: &AgentSession, cost: SessionCost) -> Vec<Figure> {
+fn figures(session: &RecordedSession, cost: SessionCost) -> Vec<Figure> {
     let counts = session.counts;
     let length = session.last_ms.saturating_sub(session.first_ms);
     let failed = |number: i64| if number > 0 { format!("{number} failed") } else { String::new() };
@@ -186,13 +186,13 @@ fn figures(session: &AgentSession, cost: SessionCost) -> Vec<Figure> {
     }
     if let Some(words) = cost_words(cost) {
         let note = if cost.is_partial { "a model has no price" } else { "list price" };
-        figures.push(figure("Costs", words, note.to_owned()));
+        figures.push(figure("ModelCosts", words, note.to_owned()));
     }
     figures
 }
 
-fn models(session: &AgentSession) -> Vec<ModelLine> {
-    let line = |used: &app::services::agent_sessions::ModelUse| ModelLine {
+fn models(session: &RecordedSession) -> Vec<ModelLine> {
+    let line = |used: &app::services::agent_sessions::RecordedModelUse| ModelLine {
         name: if used.model.is_empty() { "Not named".to_owned() } else { domain::foreign::visible(&used.model) },
         calls: count(used.calls, "answer", "answers"),
         input: amount(used.input_tokens),

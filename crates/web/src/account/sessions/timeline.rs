@@ -12,7 +12,7 @@ const WAIT_MIN_MS: i64 = 1_000;
 const DEPTH_MAX: usize = 3;
 
 /// A row, newest first.
-pub struct TimelineRow {
+pub struct TimelineLine {
     pub id: String,
     pub lane: String,
     pub text: String,
@@ -27,7 +27,7 @@ pub struct TimelineRow {
 }
 
 /// The rows of a page of events, newest first.
-pub fn rows(events: &[TimelineEvent]) -> Vec<TimelineRow> {
+pub fn rows(events: &[TimelineEvent]) -> Vec<TimelineLine> {
     let (mut depth, mut before): (usize, Option<&TimelineEvent>) = (0, None);
     let mut rows = Vec::with_capacity(events.len());
     // A branch starts with its older event.
@@ -36,7 +36,7 @@ pub fn rows(events: &[TimelineEvent]) -> Vec<TimelineRow> {
         if activity == "subagent_ended" {
             depth = depth.saturating_sub(1);
         }
-        rows.push(TimelineRow {
+        rows.push(TimelineLine {
             id: event.event.event_id.to_string(),
             lane: event.event.lane.clone(),
             text: event.summary.text.clone(),
