@@ -55,7 +55,7 @@ fn kinds() -> [(&'static str, Accepts); 6] {
 #[test]
 fn a_key_of_the_account_only_reads() {
     let accepting: Vec<_> = routes().into_iter().filter(|route| route.accepts.includes(Accepts::ACCOUNT_KEY)).collect();
-    assert_eq!(accepting.len(), 6);
+    assert_eq!(accepting.len(), 9);
     assert!(accepting.iter().all(|route| route.method == Method::GET));
     assert!(api::knowledge_routes().iter().all(|route| !route.accepts.includes(Accepts::ACCOUNT_KEY)));
 }
