@@ -347,7 +347,9 @@ impl ProfileConnection {
 
     /// The credential that reads the whole account: the key of the profile, `ATTACHE_TOKEN`, or the agent.
     pub fn account_reader(&self) -> Result<CredentialArgs, Failure> {
-        let has_agent = self.profile.agent.as_ref().is_some_and(Agent::is_claimed);
+        // An agent without a computer is the only credential of its profile, and the refusal says that it is not claimed.
+        let is_alone = self.profile.machine.is_none();
+        let has_agent = self.profile.agent.as_ref().is_some_and(|agent| is_alone || agent.is_claimed());
         if given("ATTACHE_TOKEN").is_some() || (has_agent && !self.profile.key_reads_account()) {
             return Ok(CredentialArgs::of(CredentialKind::Agent));
         }

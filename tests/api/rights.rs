@@ -161,9 +161,9 @@ on_sqlite! {
 
         let browser = Browser::of(&world, &ada);
         let parts = [
-            "you set all lanes on all computers: not set → No content",
-            "claude-code set all lanes on all computers: No content → Everything",
-            "claude-code set all lanes on all computers: Everything → Nothing",
+            "Consent for all lanes: not set → No content, set by you",
+            "Consent for all lanes: No content → Everything, set by claude-code",
+            "Consent for all lanes: Everything → Nothing, set by claude-code",
         ];
         // The content of an event is known once it is signed.
         let page = eventually("every change has its author", async || {
@@ -200,7 +200,7 @@ on_sqlite! {
         assert!(!mail.contains("Before:"), "a pause changes no level: {mail}");
 
         let browser = Browser::of(&world, &ada);
-        let rows = [format!("{label} paused recording on"), format!("{label} set all lanes on")];
+        let rows = [format!("by {label}"), format!("set by {label}"), "Recording paused on".to_owned()];
         eventually("both changes name their agent", async || {
             let page = browser.get("/account/activity?type=consent.changed").await.page(200).to_owned();
             rows.iter().all(|row| page.contains(row)).then_some(())

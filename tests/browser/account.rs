@@ -16,7 +16,7 @@ pages! {
         browser.visit("/account").await;
         browser.sees("Welcome. Three steps to start").await;
         browser.sees("0 of 3 done").await;
-        browser.sees(&format!("attache login {}", world.url)).await;
+        browser.sees(&format!("attache login --url {}", world.url)).await;
         browser.sees(&format!("Read {}/auth.md and register for jo@example.com", world.url)).await;
         browser.sees("No computer is attached").await;
         browser.sees("No agent acts for you").await;

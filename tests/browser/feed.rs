@@ -20,7 +20,13 @@ pages! { in with_feeds;
         browser.look("none").await;
 
         // A feed without kinds is refused.
-        for kind in ["an event is held", "an agent is revoked", "a computer is detached", "a consent level changed"] {
+        for kind in [
+            "an event is held",
+            "an agent is revoked",
+            "a computer is detached",
+            "a consent level changed",
+            "events match one of your rules",
+        ] {
             browser.choose(kind).await;
         }
         browser.press("Create the feed").await;

@@ -186,7 +186,7 @@ async fn a_server_that_is_away_or_none_of_ours_is_named() {
     // The first port has no listener.
     let away = home.run(&["attach", "--url", "http://127.0.0.1:1"]);
     away.refused(7, &["http://127.0.0.1:1 cannot be reached", "check that the server is running"]);
-    home.run(&["attach", "--url", "nonsense"]).refused(1, &["nonsense is no address of a server"]);
+    home.run(&["attach", "--url", "ftp://nonsense"]).refused(1, &["ftp://nonsense is no address of a server"]);
 
     let other = MockServer::start().await;
     let greeting = ResponseTemplate::new(200).set_body_string("<h1>It works!</h1>");
