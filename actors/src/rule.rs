@@ -131,8 +131,8 @@ impl Pass for RulePass {
             return Ok(Next::Idle);
         }
         let Some(cursor) = self.store.rule_cursor().await? else { return Ok(Next::Idle) };
-        for account in self.store.accounts_to_learn(LEARNED_MAX).await? {
-            self.learn(&account).await?;
+        for (account, since) in self.store.accounts_to_learn(LEARNED_MAX).await? {
+            self.learn(&account, since).await?;
         }
         let mut batch = self.read(cursor).await?;
         let now = self.clock.now();
@@ -159,12 +159,12 @@ impl Pass for RulePass {
 }
 
 impl RulePass {
-    /// Stores the values of the newest events of an account, which are not new.
-    async fn learn(&self, account: &UserAccountId) -> Result<(), PassError> {
+    /// Stores the values of the newest events that an account had when its watch started: they are not new.
+    async fn learn(&self, account: &UserAccountId, since: Timestamp) -> Result<(), PassError> {
         let shown = self.store.recorders_of_account(account).await?;
         let events = self.log.newest_events(&shown, LEARNED_EVENTS_MAX).await?;
-        let values: BTreeSet<Sighting> =
-            events.iter().flat_map(|event| observed(event, &self.registry).values).collect();
+        let earlier = events.iter().filter(|event| event.received_at < since);
+        let values: BTreeSet<Sighting> = earlier.flat_map(|event| observed(event, &self.registry).values).collect();
         let mut left: HashMap<Novelty, u64> = HashMap::new();
         let fits = |sighting: &Sighting| {
             let count = left.entry(sighting.novelty).or_insert(0);

@@ -559,7 +559,8 @@ INSERT INTO rule_cursor (id, place, turn) VALUES (1, 0, 0);
 -- Accounts with a rule or with the weekly digest. The row is locked before the account's rules.
 CREATE TABLE watched_accounts (
     account_id TEXT PRIMARY KEY REFERENCES accounts (user_account_id),
-    -- Whether the values of earlier events are in `seen_values`.
+    watched_since TIMESTAMPTZ NOT NULL,
+    -- Whether the values of events before that time are in `seen_values`.
     is_learned BOOLEAN NOT NULL DEFAULT FALSE,
     -- Time of the next digest; null if the digest is off.
     digest_at TIMESTAMPTZ,

@@ -224,7 +224,7 @@ on_sqlite! {
         let export = world.get("/account/data/export", &person.cookie).await;
         let export = String::from_utf8_lossy(&export.body).into_owned();
         let line = export.lines().map(|line| line.parse::<Value>().unwrap()).find(|line| line["kind"] == "feed").unwrap();
-        assert_eq!(line["kinds"].as_array().unwrap().len(), 5);
+        assert_eq!(line["kinds"].as_array().unwrap().len(), 6);
         assert!(!export.contains("fdt_"), "{export}");
 
         // A revoked link, an unknown link and a malformed one get the same response.

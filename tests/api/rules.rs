@@ -127,9 +127,10 @@ on_each_database! {
         world.advance(Duration::from_secs(1));
         let rule = add(&world, &person, json!({ "name": "Failures", "tone": "failed" })).await;
 
-        let first = failure(&mut chain);
         recorded(&world, &other, [failure(&mut others)]).await;
-        recorded(&world, &machine, [chain_of_success(&mut chain), first.clone()]).await;
+        recorded(&world, &machine, [success(&mut chain)]).await;
+        let first = failure(&mut chain);
+        recorded(&world, &machine, [first.clone()]).await;
         let text = mail(&world, "Failures: 1 event", 1).await;
         for part in ["llm.failed, failed", "Model calls", "svc-cli", first["event_id"].as_str().unwrap(), "/account/rules"] {
             assert!(text.contains(part), "{part} in {text}");
@@ -218,7 +219,7 @@ on_each_database! {
 }
 
 /// The event `llm.completed`.
-fn chain_of_success(chain: &mut Chain) -> Value {
+fn success(chain: &mut Chain) -> Value {
     chain.next_with(|event| {
         event["event_type"] = json!("llm.completed");
         event["lane"] = json!("llm");

@@ -44,7 +44,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                watch(tx, account, leaves).await?;
+                watch(tx, account, leaves, rule.created_at).await?;
                 let existing: i64 = scalar(COUNT).bind(account).fetch_one(&mut *tx).await?;
                 if existing >= i64::from(per_account_max) {
                     return Ok(false);
@@ -109,7 +109,7 @@ impl Store {
         let account = account.as_str();
         in_transaction!(&self.pool, |tx| {
             if let Some(at) = first_at {
-                watch(tx, account, leaves).await?;
+                watch(tx, account, leaves, now).await?;
                 let digest = json(&WeekDigest::starting(now));
                 query(ON).bind(account).bind(at).bind(digest).execute(&mut *tx).await?;
             } else {
@@ -133,13 +133,13 @@ impl Store {
 }
 
 /// Starts to watch an account. The first one moves the reader to the end of the log, which was not read before.
-async fn watch(tx: &mut Tx<'_>, account: &str, leaves: u64) -> Result<(), sqlx::Error> {
+async fn watch(tx: &mut Tx<'_>, account: &str, leaves: u64, now: Timestamp) -> Result<(), sqlx::Error> {
     const START: &str = "UPDATE rule_cursor SET place = $1, turn = turn + 1
         WHERE id = 1 AND NOT EXISTS (SELECT 1 FROM watched_accounts)";
-    const ADD: &str = "INSERT INTO watched_accounts (account_id) VALUES ($1) ON CONFLICT DO NOTHING";
+    const ADD: &str = "INSERT INTO watched_accounts (account_id, watched_since) VALUES ($1, $2) ON CONFLICT DO NOTHING";
     lock(tx, account).await?;
     query(START).bind(number(leaves)).execute(&mut *tx).await?;
-    query(ADD).bind(account).execute(tx).await.map(drop)
+    query(ADD).bind(account).bind(now).execute(tx).await.map(drop)
 }
 
 /// Locks the cursor and the account.

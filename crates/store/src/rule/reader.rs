@@ -104,12 +104,17 @@ impl Store {
         Ok(row.map(cursor).transpose()?)
     }
 
-    /// Watched accounts without the values of their earlier events.
+    /// Watched accounts without the values of their earlier events, and the time since when they are watched.
     #[boxed]
-    pub async fn accounts_to_learn(&self, rows_max: usize) -> Result<Vec<UserAccountId>, StoreError> {
-        const SQL: &str = "SELECT account_id FROM watched_accounts WHERE NOT is_learned ORDER BY account_id LIMIT $1";
-        let rows = scalar(SQL).bind(limit(rows_max)).fetch_all(&self.pool);
-        accounts(&rows.during(Operation::ListWatchedAccounts).await?)
+    pub async fn accounts_to_learn(&self, rows_max: usize) -> Result<Vec<(UserAccountId, Timestamp)>, StoreError> {
+        const SQL: &str =
+            "SELECT account_id, watched_since FROM watched_accounts WHERE NOT is_learned ORDER BY account_id LIMIT $1";
+        let rows = query(SQL).bind(limit(rows_max)).fetch_all(&self.pool);
+        let rows: Vec<(String, Timestamp)> = rows.during(Operation::ListWatchedAccounts).await?;
+        let account = |(account, since): (String, Timestamp)| {
+            Ok::<_, Corrupt>((parsed("watched_accounts.account_id", &account)?, since))
+        };
+        Ok(rows.into_iter().map(account).collect::<Result<_, _>>()?)
     }
 
     /// Stores the values of the earlier events of an account.
@@ -208,11 +213,15 @@ impl Store {
         .transpose()
     }
 
-    /// Number of events that are held for an account since a time; at most 10,000.
+    /// Number of events of an account and its computers that are held since a time; at most 10,000.
     #[boxed]
     pub async fn held_since(&self, account: &UserAccountId, since: Timestamp) -> Result<u64, StoreError> {
+        // An entry of a computer has no account.
         const SQL: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM held_events
-            WHERE account_id = $1 AND state = 'held' AND received_at >= $2 LIMIT $3) AS held";
+                WHERE account_id = $1 AND state = 'held' AND received_at >= $2
+            UNION ALL SELECT 1 FROM held_events
+                WHERE machine_uuid IN (SELECT machine_uuid FROM machines WHERE account_id = $1)
+                    AND state = 'held' AND received_at >= $2 LIMIT $3) AS held";
         let count = scalar(SQL).bind(account.as_str()).bind(since).bind(HELD_MAX).fetch_one(&self.pool);
         let count: i64 = count.during(Operation::CountHeldEvents).await?;
         Ok(count.unsigned_abs())

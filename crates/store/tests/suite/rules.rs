@@ -11,11 +11,13 @@ use domain::rule::{EventRule, Novelty, Observed, RuleCondition, RuleOutlets, Rul
 use domain::webhook::NotificationKind;
 use harness::on_each_database;
 use serde_json::json;
+use store::held::{HeldQuotas, Sender};
 use store::janitor::PurgeSettings;
 use store::notice::NoticeLimits;
 use store::pool::scalar;
 use store::rule::{DigestWrite, RuleWrite, StoredRule, WatchWrite};
 
+use crate::held::new_held;
 use crate::world::{World, at, now};
 
 const MAX: u32 = 3;
@@ -117,7 +119,7 @@ on_each_database! {
         store.account_learned(&account, &[tool("Bash"), tool("Bash"), tool("Read")]).await.unwrap();
         store.account_learned(&account, &[tool("Write")]).await.unwrap();
         assert_eq!(rows(world, "seen_values").await, 2, "an account is learned once");
-        assert_eq!(store.accounts_to_learn(10).await.unwrap(), std::slice::from_ref(&other));
+        assert_eq!(store.accounts_to_learn(10).await.unwrap(), [(other.clone(), now())]);
         // The last rule and the digest end the watch.
         assert!(store.rule_delete(rule.id, &account).await.unwrap());
         assert_eq!((rows(world, "seen_values").await, rows(world, "watched_accounts").await), (0, 1));
@@ -194,7 +196,10 @@ on_each_database! {
         assert_eq!(store.accounts_that_see(&[stranger]).await.unwrap(), []);
         added(world, &other, 0).await;
         assert_eq!(store.accounts_that_see(&all).await.unwrap().len(), 2);
-        assert_eq!(store.held_since(&account, at(0) - TimeDelta::days(9)).await.unwrap(), 0);
+        let held = new_held(world, Sender::Machine(machine), "held", at(5));
+        store.held_insert(&[held], &HeldQuotas::default()).await.unwrap();
+        assert_eq!((store.held_since(&account, at(5)).await.unwrap(), store.held_since(&account, at(6)).await.unwrap()), (1, 0));
+        assert_eq!(store.held_since(&other, at(0)).await.unwrap(), 0);
         assert_eq!(store.watch_of_account(&world.account("eve@example.com").await, &HashSet::new()).await.unwrap(), None);
     }
 
