@@ -35,7 +35,7 @@ pub struct RecordedSession {
     pub counts: SessionCounts,
     /// Different files that events name, at most [`FILES_MAX`](super::read::FILES_MAX).
     pub files: u32,
-    /// Use of models, at most [`MODELS_MAX`](super::read::MODELS_MAX).
+    /// Use of models, at most `MODELS_MAX`.
     pub models: Vec<RecordedModelUse>,
 }
 
