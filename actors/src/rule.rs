@@ -123,14 +123,18 @@ struct Outcome {
 }
 
 impl Pass for RulePass {
-    type Memory = ();
+    /// The cursor at the last pass.
+    type Memory = Option<RuleCursor>;
 
-    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
+    async fn run(&self, last: &mut Option<RuleCursor>) -> Result<Next, PassError> {
         domain::failpoint!("rule.pass");
-        if !self.log.is_sequencer() {
+        let Some(cursor) = self.store.rule_cursor().await? else { return Ok(Next::Idle) };
+        // The node that signs the log reads it. The lease ends while nothing is recorded, and then any node sends what is due: the turn
+        // of the cursor lets one of them write.
+        let is_unmoved = last.replace(cursor) == Some(cursor);
+        if !self.log.is_sequencer() && !is_unmoved {
             return Ok(Next::Idle);
         }
-        let Some(cursor) = self.store.rule_cursor().await? else { return Ok(Next::Idle) };
         for (account, since) in self.store.accounts_to_learn(LEARNED_MAX).await? {
             self.learn(&account, since).await?;
         }

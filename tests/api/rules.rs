@@ -182,6 +182,8 @@ on_each_database! {
         let to_monday = async |world: &World| {
             let now = world.clock().now();
             world.advance((next_digest_after(now) - now + TimeDelta::seconds(1)).to_std().unwrap());
+            // A session that is not used ends after a week.
+            world.person(ADA).await
         };
         to_monday(&world).await;
         let text = mail(&world, "Your week: 3 events, 1 failed", 1).await;
@@ -201,7 +203,7 @@ on_each_database! {
         let text = mail(&world, "Your week: nothing was recorded", 1).await;
         assert!(text.contains("Switch it off"), "{text}");
         for _ in 0..2 {
-            to_monday(&world).await;
+            let person = to_monday(&world).await;
             let next = next_digest_after(world.clock().now());
             eventually("the next digest has its time", async || {
                 let list = world.get(RULES, &person.cookie).await.expect(200);
@@ -210,6 +212,7 @@ on_each_database! {
             .await;
         }
         assert_eq!(mails(&world, "Your week").len(), 2, "silence is told once");
+        let person = world.person(ADA).await;
         digest(&world, &person.cookie, false).await.expect(200);
         recorded(&world, &machine, [run(&mut chain, "Bash", "shop", false)]).await;
         to_monday(&world).await;
