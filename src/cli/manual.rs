@@ -51,7 +51,8 @@ fn write(page: &mut Vec<u8>, program: &clap::Command) -> io::Result<()> {
 fn commands(page: &mut Vec<u8>, above: &clap::Command, path: &str) -> io::Result<()> {
     for command in above.get_subcommands().filter(|command| !command.is_hide_set()) {
         let path = format!("{path} {}", command.get_name());
-        if command.has_subcommands() {
+        // A command that only groups others has no section.
+        if command.is_subcommand_required_set() {
             commands(page, command, &path)?;
             continue;
         }
@@ -72,6 +73,7 @@ fn commands(page: &mut Vec<u8>, above: &clap::Command, path: &str) -> io::Result
             .replace(".SH EXTRA\n", ".PP\n")
             .replace(".SH ", ".SS ");
         page.extend_from_slice(section.as_bytes());
+        commands(page, command, &path)?;
     }
     Ok(())
 }

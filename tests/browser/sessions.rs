@@ -67,7 +67,6 @@ pages! {
         work(world, &machine, &mut chain).await;
         listed(world, &machine, 9).await;
         browser.visit("/account/activity").await;
-        browser.sees("session").await;
         browser.follow("Sessions").await;
         browser.sees("3 tool calls").await;
         browser.sees("12 min").await;

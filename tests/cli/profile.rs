@@ -141,7 +141,8 @@ async fn a_server_is_remembered_by_the_first_success_alone() {
     assert_eq!(home.run(&["profile", "list", "--json"]).json(), json!([]));
     home.run(&["machine", "register", "--url", &server.url]).said();
     assert_eq!(home.run(&["profile", "show", "--json"]).json()["url"], server.url.as_str());
-    home.run(&["usage", "--profile", "new", "--url", "localhost:8080"]).refused(1, &["is no address of a server"]);
+    home.run(&["usage", "--profile", "new", "--url", "ftp://localhost:8080"])
+        .refused(1, &["is no address of a server"]);
     let key = format!("ak_{}", "A".repeat(43));
     let asked =
         [&["search", "x", "--rag-url", "http://127.0.0.1:9", "--profile", "new", "--url"][..], &[&server.url]].concat();

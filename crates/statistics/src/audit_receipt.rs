@@ -19,7 +19,7 @@ use serde_json::Value;
 
 pub use self::build::{BuildFault, Selection, build};
 pub use self::fault::ReceiptFault;
-pub use self::summary::Summary;
+pub use self::summary::ReceiptSummary;
 pub use self::verify::verify;
 use crate::leaf::Leaf;
 use crate::proof::HashAlg;
@@ -59,7 +59,7 @@ pub struct AuditReceipt {
     /// Text of the signed note.
     pub checkpoint: String,
     /// What the receipt says about its events as a whole.
-    pub head: Summary,
+    pub head: ReceiptSummary,
     /// SHA-256 of [`AuditReceipt::markdown`].
     pub markdown_digest: Digest,
     /// The events in the order of the tree.

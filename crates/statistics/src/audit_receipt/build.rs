@@ -5,8 +5,8 @@ use domain::ids::SessionUuid;
 use serde_json::Value;
 
 use super::{
-    AuditReceipt, BYTES_MAX, EVENTS_MAX, ReceiptEvent, ReceiptFault, ReceiptSchema, Summary, TEXT_MAX, is_failure,
-    is_publishable, is_word, verify,
+    AuditReceipt, BYTES_MAX, EVENTS_MAX, ReceiptEvent, ReceiptFault, ReceiptSchema, ReceiptSummary, TEXT_MAX,
+    is_failure, is_publishable, is_word, verify,
 };
 use crate::checkpoint::VerifierKey;
 use crate::merkle::{Subtrees, TreeFault, inclusion};
@@ -88,7 +88,7 @@ pub fn build(
         server: server.to_owned(),
         vkey: key.to_string(),
         checkpoint: note.to_owned(),
-        head: Summary::of(selection.session_uuid, selection.project_id.clone(), &events),
+        head: ReceiptSummary::of(selection.session_uuid, selection.project_id.clone(), &events),
         markdown_digest: Digest::of(&[]),
         events,
     };

@@ -30,7 +30,7 @@ const MEMBERS: [&str; 12] = [
 /// The head of a receipt. Every member but the first two follows from the events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Summary {
+pub struct ReceiptSummary {
     /// The session of all events; null if the receipt is about a time.
     pub session_uuid: Option<SessionUuid>,
     /// The project of all events; null if the receipt is about any.
@@ -57,7 +57,7 @@ pub struct Summary {
     pub events_digest: Digest,
 }
 
-impl Summary {
+impl ReceiptSummary {
     /// The head that these events require.
     pub fn of(session_uuid: Option<SessionUuid>, project_id: Option<String>, events: &[ReceiptEvent]) -> Self {
         let received = || events.iter().map(|event| event.leaf.received_at_ms);

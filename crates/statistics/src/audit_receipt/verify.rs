@@ -10,7 +10,8 @@ use domain::Digest;
 use serde_json::Value;
 
 use super::{
-    AuditReceipt, EVENT_TYPE_MAX, ReceiptEvent, ReceiptFault, Summary, TEXT_MAX, VerifiedReceipt, is_failure, is_word,
+    AuditReceipt, EVENT_TYPE_MAX, ReceiptEvent, ReceiptFault, ReceiptSummary, TEXT_MAX, VerifiedReceipt, is_failure,
+    is_word,
 };
 use crate::checkpoint::{Checkpoint, VerifierKey};
 use crate::leaf;
@@ -46,7 +47,7 @@ pub fn verify(receipt: &AuditReceipt, trusted: &VerifierKey) -> Result<VerifiedR
         verified.map_err(|fault| ReceiptFault::of(place + 1, event, fault))?;
         previous = Some(event.leaf_index);
     }
-    let head = Summary::of(receipt.head.session_uuid, receipt.head.project_id.clone(), &receipt.events);
+    let head = ReceiptSummary::of(receipt.head.session_uuid, receipt.head.project_id.clone(), &receipt.events);
     if let Some((member, expected, found)) = head.difference(&receipt.head) {
         return Err(ReceiptFault::Head { member, expected, found });
     }
