@@ -757,7 +757,7 @@ on_each_database! {
         let ask = async |key: &WantedKey, at: Timestamp| {
             let (code, sealed_user_code) = new_code(world, machine, &identity, at);
             let new = NewDeviceCode { code: &code, sealed_user_code, ip_address: None, key: Some(key), agent: None };
-            let started = store.device_start(&new, 10, window()).await.unwrap();
+            let started = store.device_start(&new, 20, window()).await.unwrap();
             assert!(matches!(started, DeviceStart::Started { .. }));
             let CodeEntry::Found(asking) = typed(world, store, &sealed_user_code, ada.id, at).await else { panic!("not found") };
             assert_eq!(asking.key_scopes.as_ref(), Some(&key.scopes));

@@ -40,7 +40,7 @@ mod tests {
         let words = [0, 400, 8_999, 150_000, 7_200_000, 11_100_000, 187_200_000].map(duration);
         assert_eq!(words, ["0.0 s", "0.4 s", "8 s", "2 min", "2 h", "3 h 5 min", "2 days 4 h"]);
         assert_eq!(duration(-5), "0.0 s");
-        assert_eq!(duration(i64::MAX).split(' ').count(), 4);
+        assert_eq!(duration(i64::MAX), "106751 M days 7 h");
         let amounts = [0, 9_999, 48_300, 150_000, 1_250_000].map(amount);
         assert_eq!(amounts, ["0", "9999", "48.3 k", "150 k", "1.2 M"]);
         assert_eq!((count(1, "file", "files"), count(2, "file", "files")), ("1 file".to_owned(), "2 files".to_owned()));
