@@ -757,7 +757,7 @@ on_each_database! {
         let ask = async |key: &WantedKey, at: Timestamp| {
             let (code, sealed_user_code) = new_code(world, machine, &identity, at);
             let new = NewDeviceCode { code: &code, sealed_user_code, ip_address: None, key: Some(key), agent: None };
-            let started = store.device_start(&new, 20, window()).await.unwrap();
+            let started = store.device_start(&new, 10, window()).await.unwrap();
             assert!(matches!(started, DeviceStart::Started { .. }));
             let CodeEntry::Found(asking) = typed(world, store, &sealed_user_code, ada.id, at).await else { panic!("not found") };
             assert_eq!(asking.key_scopes.as_ref(), Some(&key.scopes));
@@ -801,6 +801,17 @@ on_each_database! {
         assert_eq!(agree(&code, MEMORY, Some(5), at(11)).await.1, Some(false));
         assert_eq!(store.api_key_by_hash(&second.hash, at(12)).await.unwrap(), None);
 
+        // Consent to a part of the request is a key with that part.
+        let fifth = wanted(&[ApiKeyScope::Search, ApiKeyScope::Account]);
+        let code = ask(&fifth, at(12)).await;
+        assert_eq!(agree(&code, MEMORY, Some(5), at(12)).await.1, Some(true));
+        assert_eq!(store.api_key_by_hash(&fifth.hash, at(12)).await.unwrap().unwrap().scopes, [ApiKeyScope::Search]);
+        let sixth = wanted(&[ApiKeyScope::Search]);
+        let code = ask(&sixth, at(12)).await;
+        let only_account = KeyConsent { memory: false, account: true };
+        assert_eq!(agree(&code, only_account, Some(5), at(12)).await.1, Some(false));
+        assert_eq!(store.api_key_by_hash(&sixth.hash, at(12)).await.unwrap(), None);
+
         let fourth = wanted(&[ApiKeyScope::Settings]);
         let code = ask(&fourth, at(13)).await;
         assert_eq!(agree(&code, MEMORY, Some(5), at(14)).await.1, Some(true));
@@ -812,16 +823,5 @@ on_each_database! {
         let ended = store.api_keys_of_account(&account, 10).await.unwrap();
         assert!(ended.iter().any(|key| key.revoked_at == Some(at(15))), "{ended:?}");
         assert!(store.api_key_by_hash(&own, at(16)).await.unwrap().is_some(), "a key that the person made stays");
-
-        // Consent to a part of the request is a key with that part.
-        let fifth = wanted(&[ApiKeyScope::Search, ApiKeyScope::Account]);
-        let code = ask(&fifth, at(20)).await;
-        assert_eq!(agree(&code, MEMORY, Some(5), at(21)).await.1, Some(true));
-        assert_eq!(store.api_key_by_hash(&fifth.hash, at(22)).await.unwrap().unwrap().scopes, [ApiKeyScope::Search]);
-        let sixth = wanted(&[ApiKeyScope::Search]);
-        let code = ask(&sixth, at(23)).await;
-        let account = KeyConsent { memory: false, account: true };
-        assert_eq!(agree(&code, account, Some(5), at(24)).await.1, Some(false));
-        assert_eq!(store.api_key_by_hash(&sixth.hash, at(25)).await.unwrap(), None);
     }
 }
