@@ -1,5 +1,7 @@
 //! A separate log for each test, and events to append to it.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use domain::envelope::{AgentKinds, Sealed};
 use domain::ids::{MachineUuid, UserCuid};
@@ -82,8 +84,12 @@ impl World {
 }
 
 async fn pool(dir: &TempDir, database: Option<&TestDatabase>) -> Pool {
-    let settings =
-        DatabaseSettings { url: database.map(|database| database.url.clone()), ..DatabaseSettings::default() };
+    let settings = DatabaseSettings {
+        url: database.map(|database| database.url.clone()),
+        // Tests of other suites use the processors beside these, and no test of this suite stops its server.
+        silent_after: Duration::from_secs(10),
+        ..DatabaseSettings::default()
+    };
     Pool::open(&settings, &dir.path().join("statistics.db"), Some("statistics")).await.unwrap()
 }
 
