@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use blackbox::browser::Browser;
 use blackbox::client::Credential;
 use blackbox::eventually;
 use blackbox::world::World;
@@ -172,6 +173,9 @@ on_each_database! {
         }
         let found = listed(&world, &ada.cookie, "", 3).await["sessions"][0].clone();
         assert_eq!((&found["cost_microdollars"], &found["unpriced"]), (&json!(7_500_000), &json!(true)));
+        let page = Browser::of(&world, &ada).get(&format!("/account/sessions/{}", found["id"].as_str().unwrap())).await;
+        let page = page.page(200);
+        assert!(page.contains("<dt>Costs</dt><dd>$7.50 <span class=\"soft small\">a model has no price</span>"), "{page}");
         for reader in [&ada.cookie, &Credential::from(&machine)] {
             let costs = world.get("/api/v1/usage/costs", reader).await.expect(200);
             assert_eq!((&costs["total_microdollars"], &costs["unpriced_models"]), (&json!(7_500_000), &json!(["m-1"])));

@@ -186,7 +186,7 @@ fn figures(session: &RecordedSession, cost: SessionCost) -> Vec<Figure> {
     }
     if let Some(words) = cost_words(cost) {
         let note = if cost.is_partial { "a model has no price" } else { "list price" };
-        figures.push(figure("ModelCosts", words, note.to_owned()));
+        figures.push(figure("Costs", words, note.to_owned()));
     }
     figures
 }
