@@ -7,7 +7,8 @@
 //!
 //! An account is watched while it has a rule or the digest. Its earlier events are read once, so that what they had is not new.
 //!
-//! On PostgreSQL the node that signs the log reads; the guard keeps a second reader from writing, so no event is counted twice.
+//! Each node reads, the one that signs the log first, because its sequencer wakes the pass. The guard lets one reader write, so no event is
+//! counted twice.
 //!
 //! **If it crashes:** nothing of the pass was written, and the next one repeats it.
 
@@ -123,26 +124,19 @@ struct Outcome {
 }
 
 impl Pass for RulePass {
-    /// The cursor at the last pass.
-    type Memory = Option<RuleCursor>;
+    type Memory = ();
 
-    async fn run(&self, last: &mut Option<RuleCursor>) -> Result<Next, PassError> {
+    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("rule.pass");
         let Some(cursor) = self.store.rule_cursor().await? else { return Ok(Next::Idle) };
-        // The node that signs the log reads it. The lease ends while nothing is recorded, and then any node sends what is due: the turn
-        // of the cursor lets one of them write.
-        let is_unmoved = last.replace(cursor) == Some(cursor);
-        if !self.log.is_sequencer() && !is_unmoved {
-            return Ok(Next::Idle);
-        }
         for (account, since) in self.store.accounts_to_learn(LEARNED_MAX).await? {
             self.learn(&account, since).await?;
         }
         let mut batch = self.read(cursor).await?;
         let now = self.clock.now();
-        let due = self.store.accounts_with_due_rules(now, ACCOUNTS_MAX).await?;
-        let is_more = batch.is_full || due.len() >= ACCOUNTS_MAX;
-        for account in due {
+        let due_accounts = self.store.accounts_with_due_rules(now, ACCOUNTS_MAX).await?;
+        let is_more = batch.is_full || due_accounts.len() >= ACCOUNTS_MAX;
+        for account in due_accounts {
             batch.by_account.entry(account).or_default();
         }
         let mut writes = Vec::new();
@@ -165,8 +159,8 @@ impl Pass for RulePass {
 impl RulePass {
     /// Stores the values of the newest events that an account had when its watch started: they are not new.
     async fn learn(&self, account: &UserAccountId, since: Timestamp) -> Result<(), PassError> {
-        let shown = self.store.recorders_of_account(account).await?;
-        let events = self.log.newest_events(&shown, LEARNED_EVENTS_MAX).await?;
+        let recorders = self.store.recorders_of_account(account).await?;
+        let events = self.log.newest_events(&recorders, LEARNED_EVENTS_MAX).await?;
         let earlier = events.iter().filter(|event| event.received_at < since);
         let values: BTreeSet<Sighting> = earlier.flat_map(|event| observed(event, &self.registry).values).collect();
         let mut left: HashMap<Novelty, u64> = HashMap::new();
@@ -187,23 +181,23 @@ impl RulePass {
         if recorders.is_empty() {
             return Ok(batch);
         }
-        let mut shown: Vec<(UserAccountId, Recorders)> = Vec::new();
+        let mut watched: Vec<(UserAccountId, Recorders)> = Vec::new();
         for account in self.store.accounts_that_see(&recorders).await? {
             let recorders = self.store.recorders_of_account(&account).await?;
-            shown.push((account, recorders));
+            watched.push((account, recorders));
         }
-        let is_seen = |recorder: &Recorder| shown.iter().any(|(_, shown)| shown.all().any(|known| known == recorder));
-        let wanted: BTreeSet<Recorder> = recorders.into_iter().filter(is_seen).collect();
-        if wanted.is_empty() {
+        let is_watched = |recorder: &Recorder| watched.iter().any(|(_, own)| own.all().any(|other| other == recorder));
+        let recorders: BTreeSet<Recorder> = recorders.into_iter().filter(is_watched).collect();
+        if recorders.is_empty() {
             return Ok(batch);
         }
-        let events = self.log.events_between(&wanted, cursor.place, until, EVENTS_MAX).await?;
+        let events = self.log.events_between(&recorders, cursor.place, until, EVENTS_MAX).await?;
         if let Some(last) = events.last().filter(|_| events.len() >= EVENTS_MAX as usize) {
             (batch.place, batch.is_full) = (last.place + 1, true);
         }
         for event in &events {
             let seen = Arc::new(observed(event, &self.registry));
-            for (account, _) in shown.iter().filter(|(_, shown)| event.is_shown_to(shown)) {
+            for (account, _) in watched.iter().filter(|(_, own)| event.is_shown_to(own)) {
                 batch.by_account.entry(account.clone()).or_default().push(Arc::clone(&seen));
             }
         }

@@ -422,7 +422,7 @@ mod tests {
         assert!(digest.take(at(40), 1).is_some(), "a held event is something");
         digest.observe(&failure(50), &[]);
         assert_eq!(digest.take(at(60), 0).unwrap().events, 1);
-        assert!(digest.take(at(70), 0).is_some(), "silence after events is told again");
+        assert!(digest.take(at(70), 0).is_some(), "silence after events is reported again");
     }
 
     proptest! {
@@ -432,21 +432,21 @@ mod tests {
         ) {
             let rule = rule(RuleCondition { tone: Some(Tone::Failed), ..RuleCondition::default() });
             let mut state = RuleState::default();
-            let (mut now, mut matched, mut told, mut last) = (0, 0, 0, None::<Timestamp>);
+            let (mut now, mut matched, mut reported, mut last) = (0, 0, 0, None::<Timestamp>);
             for (pause, has_failed, is_looked_at) in steps {
                 now += pause;
                 let tone = if has_failed { Tone::Failed } else { Tone::Plain };
                 state.observe(&rule, &event("llm.failed", Lane::Llm, tone, at(now)), &[]);
                 matched += u64::from(has_failed);
                 let due = state.due_at(HOUR).is_some_and(|due| due <= at(now));
-                let taken = is_looked_at.then(|| state.take(at(now), HOUR)).flatten();
-                prop_assert_eq!(taken.is_some(), is_looked_at && due);
-                if let Some(message) = taken {
+                let message = is_looked_at.then(|| state.take(at(now), HOUR)).flatten();
+                prop_assert_eq!(message.is_some(), is_looked_at && due);
+                if let Some(message) = message {
                     prop_assert!(last.is_none_or(|last| at(now) - last >= HOUR));
                     last = Some(at(now));
-                    told += message.events;
+                    reported += message.events;
                 }
-                prop_assert_eq!(told + state.waiting(), matched);
+                prop_assert_eq!(reported + state.waiting(), matched);
             }
         }
 
