@@ -149,7 +149,7 @@ fn print(arguments: &Arguments, receipt: &AuditReceipt, bytes: usize) {
     }
     output::print(markdown.trim_end());
     let (events, proven) = (receipt.head.events, receipt.head.proven);
-    let disclosed = if receipt.has_content() {
+    let disclosure = if receipt.has_content() {
         format!(
             "it has the CONTENT of {} of {events} events, such as prompts, commands and paths: publish it only if all of it may be public",
             receipt.head.content
@@ -157,7 +157,7 @@ fn print(arguments: &Arguments, receipt: &AuditReceipt, bytes: usize) {
     } else {
         "it has ids, digests, times, types and metadata in single words; no prompts, no paths, no content: it may be public".to_owned()
     };
-    let stated = match events - proven {
+    let note = match events - proven {
         0 => String::new(),
         count => format!(
             "\n  {count} of {events} events have content that it leaves out: the log proves these events, and the receipt only states their types \
@@ -165,7 +165,7 @@ fn print(arguments: &Arguments, receipt: &AuditReceipt, bytes: usize) {
         ),
     };
     output::print_to_stderr(&format!(
-        "wrote {file}: {events} {}, {bytes} bytes\n  {disclosed}{stated}\n  check it: attache verify receipt {file}",
+        "wrote {file}: {events} {}, {bytes} bytes\n  {disclosure}{note}\n  check it: attache verify receipt {file}",
         if events == 1 { "event" } else { "events" },
     ));
 }

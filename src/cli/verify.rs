@@ -25,7 +25,7 @@ use super::witness::{NotObserved, compare_offline, observe_with};
 
 pub use self::arguments::Arguments;
 use self::arguments::{Command, ProofArguments};
-pub use self::fetch::{Trust, trusted};
+pub use self::fetch::{Trust, proof_in_tree, trusted};
 
 /// Verifies a proof or a receipt.
 pub async fn verify(arguments: &Arguments) -> Done {

@@ -12,15 +12,16 @@ use crate::hook::{hook, sent};
 use blackbox::flow;
 use blackbox::process::{Done, Home, Server, program};
 use harness::event::{Chain, Machine};
+use harness::vectors::changed;
 
 const SESSION: &str = "00000000-0000-7a67-8a14-94a3f41b0634";
 
 /// Runs `attache receipt`, which describes the file on standard error; returns its Markdown and the description.
 #[track_caller]
 fn written(home: &Home, arguments: &[&str]) -> (String, String) {
-    let done = home.run(&[&["receipt"], arguments].concat());
-    assert_eq!(done.code, Some(0), "{done:?}");
-    (done.stdout, done.stderr)
+    let output = home.run(&[&["receipt"], arguments].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    (output.stdout, output.stderr)
 }
 
 fn read(home: &Home, name: &str) -> Value {
@@ -174,12 +175,11 @@ fn a_changed_receipt_is_refused_with_the_place_the_difference_and_the_advice() {
         verify(&case["receipt"], &["--key", key]).said();
     }
     for case in vectors["refused"].as_array().unwrap() {
-        let mut file = vectors["accepted"][0]["receipt"].clone();
-        change(&mut file, case);
-        let done = verify(&file, &["--key", key, "--json"]);
-        assert_eq!(done.code, Some(1), "{case}");
-        let said: Value = serde_json::from_str(&done.stdout).unwrap();
-        assert_eq!((&said["valid"], &said["member"]), (&json!(false), &case["member"]), "{case}");
+        let file = changed(case, &vectors["accepted"][0]["receipt"]);
+        let output = verify(&file, &["--key", key, "--json"]);
+        assert_eq!(output.code, Some(1), "{case}");
+        let report: Value = serde_json::from_str(&output.stdout).unwrap();
+        assert_eq!((&report["valid"], &report["member"]), (&json!(false), &case["member"]), "{case}");
     }
     let mut file = vectors["accepted"][0]["receipt"].clone();
     file["events"][2]["failed"] = false.into();
@@ -190,24 +190,11 @@ fn a_changed_receipt_is_refused_with_the_place_the_difference_and_the_advice() {
     let said = ["the events say 5, the head says 6", "events were removed or added"];
     verify(&file, &["--key", key]).refused(1, &said);
     for text in ["", "{}", "[]", "not json", "{\"schema\":\"audit-proof/v1\"}"] {
-        let done = Home::new().run_with_input(&["verify", "receipt", "-", "--key", key], text.as_bytes());
-        done.refused(1, &["the receipt does not hold", "complete and unchanged"]);
+        let output = Home::new().run_with_input(&["verify", "receipt", "-", "--key", key], text.as_bytes());
+        output.refused(1, &["the receipt does not hold", "complete and unchanged"]);
     }
     Home::new().run(&["verify", "receipt", "nowhere.json", "--key", key]).refused(1, &["nowhere.json: "]);
     verify(&file, &["--key", "nonsense"]).refused(1, &["invalid --key"]);
-}
-
-/// Makes the changes of a vector.
-fn change(file: &mut Value, case: &Value) {
-    for step in case["changes"].as_array().unwrap() {
-        let (parent, name) = step["pointer"].as_str().unwrap().rsplit_once('/').unwrap();
-        match (file.pointer_mut(parent).unwrap(), step.get("value")) {
-            (Value::Object(members), Some(value)) => drop(members.insert(name.to_owned(), value.clone())),
-            (Value::Object(members), None) => drop(members.remove(name)),
-            (Value::Array(values), Some(value)) => values[name.parse::<usize>().unwrap()] = value.clone(),
-            (parent, value) => panic!("{parent} {value:?}"),
-        }
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -279,8 +266,9 @@ impl PullRequest {
 
     fn git(&self, arguments: &[&str]) {
         let identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"];
-        let done = Command::new("git").args(identity).args(arguments).current_dir(self.folder.path()).output().unwrap();
-        assert!(done.status.success(), "{arguments:?}: {done:?}");
+        let output =
+            Command::new("git").args(identity).args(arguments).current_dir(self.folder.path()).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
     }
 
     fn commit(&self, name: &str, text: &str) {
@@ -294,7 +282,7 @@ impl PullRequest {
     /// Runs a script as the runner does; returns its success and its output.
     fn run(&self, script: &str, variables: &[(&str, &str)]) -> (bool, String) {
         let path = std::env::var("PATH").unwrap();
-        let done = Command::new("bash")
+        let output = Command::new("bash")
             .args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script])
             .current_dir(self.folder.path())
             .env_clear()
@@ -306,8 +294,8 @@ impl PullRequest {
             .output()
             .unwrap();
         (
-            done.status.success(),
-            format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr)),
+            output.status.success(),
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)),
         )
     }
 }

@@ -9,12 +9,13 @@ use domain::ids::{EventId, SessionUuid};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::Value;
-use statistics::proof::{AuditProof, ProofStatus};
+use statistics::proof::AuditProof;
 use tokio::time::Instant;
 
 use crate::cli::connection::failed;
 use crate::cli::failure::Failure;
 use crate::cli::terminal;
+use crate::cli::verify::proof_in_tree;
 
 /// Maximum number of events that one receipt looks at. Activity names no session, so each event costs a request of its proof.
 const EXAMINED_MAX: usize = 5_000;
@@ -24,9 +25,6 @@ const REQUESTS_MAX: usize = 8;
 
 /// Events per page, the largest that the server permits.
 const PAGE: u16 = 500;
-
-/// Pause between two requests for a proof that is pending; the log signs about every second.
-const PAUSE: Duration = Duration::from_millis(500);
 
 /// Which events a receipt is about.
 #[derive(Debug)]
@@ -73,7 +71,7 @@ pub async fn select(client: &Client, filter: &ReceiptFilter) -> Result<Selected,
     let ids = listed(client, &filter.since).await?;
     let examined = ids.len();
     let proofs = stream::iter(ids).map(|id| proof(client, id, deadline)).buffered(REQUESTS_MAX);
-    let fitting: Vec<(AuditProof, Scope)> = proofs
+    let matches: Vec<(AuditProof, Scope)> = proofs
         .try_filter_map(async |proof| {
             let scope = scope(&proof)?;
             Ok(filter.accepts(&scope).then_some((proof, scope)))
@@ -82,10 +80,10 @@ pub async fn select(client: &Client, filter: &ReceiptFilter) -> Result<Selected,
         .await?;
     spinner.finish_and_clear();
     let session_uuid =
-        one_of("session", filter.sessions.is_some(), fitting.iter().map(|(_, scope)| scope.session_uuid))?;
-    let projects = fitting.iter().map(|(_, scope)| scope.project_id.clone());
+        one_of("session", filter.sessions.is_some(), matches.iter().map(|(_, scope)| scope.session_uuid))?;
+    let projects = matches.iter().map(|(_, scope)| scope.project_id.clone());
     let project_id = one_of("project", filter.projects.is_some(), projects)?;
-    Ok(Selected { proofs: fitting.into_iter().map(|(proof, _)| proof).collect(), session_uuid, project_id, examined })
+    Ok(Selected { proofs: matches.into_iter().map(|(proof, _)| proof).collect(), session_uuid, project_id, examined })
 }
 
 /// Ids of the events since a time, newest first.
@@ -116,20 +114,13 @@ async fn listed(client: &Client, since: &str) -> Result<Vec<EventId>, Failure> {
 
 /// The proof of an event, once a checkpoint covers it.
 async fn proof(client: &Client, id: EventId, deadline: Instant) -> Result<AuditProof, Failure> {
-    loop {
-        let bytes = client.proof(id).await.map_err(failed)?;
-        let proof = AuditProof::parse(&bytes)
-            .map_err(|fault| Failure::refused(format!("the proof of event {id} cannot be read: {fault}")))?;
-        if proof.status == ProofStatus::Included {
-            return Ok(proof);
-        }
-        if Instant::now() >= deadline {
-            return Err(Failure::refused(format!(
-                "event {id} was accepted, but is not in the signed tree yet: try again later, or wait longer with --wait"
-            )));
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
+    let bytes = proof_in_tree(client, id, deadline).await.map_err(failed)?.ok_or_else(|| {
+        Failure::refused(format!(
+            "event {id} was accepted, but is not in the signed tree yet: try again later, or wait longer with --wait"
+        ))
+    })?;
+    AuditProof::parse(&bytes)
+        .map_err(|fault| Failure::refused(format!("the proof of event {id} cannot be read: {fault}")))
 }
 
 fn scope(proof: &AuditProof) -> Result<Scope, Failure> {
@@ -187,8 +178,8 @@ mod tests {
 
     #[test]
     fn two_sessions_with_one_id_are_ambiguous() {
-        let said = one_of("session", true, [Some("a"), Some("a"), Some("b")].into_iter()).unwrap_err();
-        assert!(said.reason().contains("ambiguous: it means a and b"), "{said:?}");
+        let refusal = one_of("session", true, [Some("a"), Some("a"), Some("b")].into_iter()).unwrap_err();
+        assert!(refusal.reason().contains("ambiguous: it means a and b"), "{refusal:?}");
         assert_eq!(one_of("session", true, [Some("a"), Some("a")].into_iter()).unwrap(), Some("a"));
         assert_eq!(one_of("session", false, [Some("a"), Some("b")].into_iter()).unwrap(), None);
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use client::Client;
 use domain::checkpoint::base_of;
 use domain::ids::EventId;
 use serde::Deserialize;
@@ -29,34 +31,38 @@ pub async fn fetch(
     connection: &mut ProfileConnection,
     event: EventId,
 ) -> Result<Vec<u8>, Failure> {
+    let client = connection.as_whom(arguments.whom).await?;
+    let deadline = Instant::now() + Duration::from_secs(arguments.wait);
+    let spinner = terminal::spinner("waiting until the event is in the signed tree");
+    let proof = proof_in_tree(&client, event, deadline).await;
+    spinner.finish_and_clear();
+    match proof {
+        Ok(Some(proof)) => Ok(proof.to_vec()),
+        Ok(None) => Err(Failure::refused(format!(
+            "the event was accepted, but is not in the signed tree after {} s: try again later",
+            arguments.wait
+        ))),
+        Err(error) if error.code() == Some("event_not_found") => Err(Failure::not_found(format!(
+            "no event {event} that this credential can see\n  `attache activity` lists the events; a held event has no proof"
+        ))),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// The bytes of a proof, once a checkpoint covers the event; `None` if none does at the deadline.
+pub async fn proof_in_tree(client: &Client, event: EventId, deadline: Instant) -> Result<Option<Bytes>, client::Error> {
     /// Pause between two requests; the log signs about every second.
     const PAUSE: Duration = Duration::from_millis(500);
-    let client = connection.as_whom(arguments.whom).await?;
-    let io_timeouts = Instant::now() + Duration::from_secs(arguments.wait);
-    let spinner = terminal::spinner("waiting until the event is in the signed tree");
-    let fetched = loop {
-        let proof = match client.proof(event).await {
-            Ok(proof) => proof,
-            Err(error) if error.code() == Some("event_not_found") => {
-                break Err(Failure::not_found(format!(
-                    "no event {event} that this credential can see\n  `attache activity` lists the events; a held event has no proof"
-                )));
-            }
-            Err(error) => break Err(failed(error)),
-        };
+    loop {
+        let proof = client.proof(event).await?;
         if !is_pending(&proof) {
-            break Ok(proof.to_vec());
+            return Ok(Some(proof));
         }
-        if Instant::now() >= io_timeouts {
-            break Err(Failure::refused(format!(
-                "the event was accepted, but is not in the signed tree after {} s: try again later",
-                arguments.wait
-            )));
+        if Instant::now() >= deadline {
+            return Ok(None);
         }
         tokio::time::sleep(PAUSE).await;
-    };
-    spinner.finish_and_clear();
-    fetched
+    }
 }
 
 /// The log key without `--vkey`: the one pinned in the profile, or on first use the one that the server publishes.

@@ -106,16 +106,16 @@ fn event(proof: &AuditProof, with_content: bool) -> Result<ReceiptEvent, ProofFa
     verify_event(proof)?;
     let leaf = verify_leaf(proof)?;
     let content = content(&proof.canonical_b64, &proof.self_hash)?;
-    let said = |pointer: &str| content.pointer(pointer).and_then(Value::as_str);
-    let event_type = said("/event_type").unwrap_or_default().to_owned();
+    let text_at = |pointer: &str| content.pointer(pointer).and_then(Value::as_str);
+    let event_type = text_at("/event_type").unwrap_or_default().to_owned();
     Ok(ReceiptEvent {
         leaf,
         leaf_index: *required("leaf_index", proof.leaf_index.as_ref())?,
         inclusion_path: Vec::new(),
         failed: is_failure(&event_type, &content),
         event_type,
-        session_uuid: said("/scope/session_uuid").and_then(|session| session.parse().ok()),
-        project_id: said("/scope/project_id").filter(|project| is_word(project, TEXT_MAX)).map(str::to_owned),
+        session_uuid: text_at("/scope/session_uuid").and_then(|session| session.parse().ok()),
+        project_id: text_at("/scope/project_id").filter(|project| is_word(project, TEXT_MAX)).map(str::to_owned),
         canonical_b64: (with_content || is_publishable(&content)).then(|| proof.canonical_b64.clone()),
     })
 }

@@ -112,13 +112,13 @@ fn verify_content(event: &ReceiptEvent, content: &Value) -> Result<(), ProofFaul
     same(content, "leaf.prev", "/hash_chain/prev", "hash_chain.prev", &leaf.prev)?;
     same(content, "event_type", "/event_type", "event_type", &event.event_type)?;
     equal("failed", &is_failure(&event.event_type, content), &event.failed)?;
-    let said = |pointer: &str| content.pointer(pointer).and_then(Value::as_str);
+    let text_at = |pointer: &str| content.pointer(pointer).and_then(Value::as_str);
     let session = event.session_uuid.map(|session| session.to_string());
-    if said("/scope/session_uuid") != session.as_deref() {
-        return Err(differs("session_uuid", &shown(said("/scope/session_uuid")), &shown(session.as_ref())));
+    if text_at("/scope/session_uuid") != session.as_deref() {
+        return Err(differs("session_uuid", &shown(text_at("/scope/session_uuid")), &shown(session.as_ref())));
     }
     // A project that is no word is left out.
-    let project = said("/scope/project_id").filter(|project| is_word(project, TEXT_MAX));
+    let project = text_at("/scope/project_id").filter(|project| is_word(project, TEXT_MAX));
     if project != event.project_id.as_deref() {
         return Err(differs("project_id", &shown(project), &shown(event.project_id.as_ref())));
     }
