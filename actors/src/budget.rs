@@ -206,7 +206,7 @@ impl Known {
         let spent = sum(sum(self.written, self.ours), one);
         let BudgetSettings { bytes_per_day, events_per_day } = self.limits;
         if exceeds(events_per_day, spent.events) || exceeds(bytes_per_day, spent.bytes) {
-            let tomorrow = Day::from(self.day.number() + 1).begin();
+            let tomorrow = self.day.next().begin();
             return BudgetDecision::Spent { retry_after: (tomorrow - now).to_std().unwrap_or_default() };
         }
         self.ours = sum(self.ours, one);
@@ -307,7 +307,7 @@ mod tests {
         let BudgetDecision::Spent { retry_after } = again.take(&sender, 0, now()).await.unwrap() else {
             panic!("not spent")
         };
-        assert_eq!(now() + TimeDelta::from_std(retry_after).unwrap(), Day::from(Day::of(now()).number() + 1).begin());
+        assert_eq!(now() + TimeDelta::from_std(retry_after).unwrap(), Day::of(now()).next().begin());
         assert_eq!(again.take(&sender, 100, now() + TimeDelta::days(1)).await.unwrap(), BudgetDecision::Taken);
     }
 

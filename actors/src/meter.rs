@@ -226,7 +226,7 @@ mod tests {
         tally.receipt(rng.uuid_v7(now()).into(), &ada, QuotaUsed::default(), now());
         tally.receipt(rng.uuid_v7(now()).into(), &bob, memory, now());
         let today = Day::of(now());
-        let window = UsageWindow { first: today, end: Day::from(today.number() + 1) };
+        let window = UsageWindow { first: today, end: today.next() };
         assert_eq!(tally.of(std::slice::from_ref(&ada), window), memory);
         assert_eq!(tally.of(&[ada.clone(), bob], window), memory + memory);
         let next = UsageWindow { first: window.end, end: Day::from(today.number() + 2) };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 use domain::foreign::visible;
-use domain::prices::MicroDollars;
+use domain::prices::{CostKey, CostSum, MicroDollars, costs_csv};
 use wire::costs::{CostRow, Costs};
 
 use super::connection::{CredentialArgs, Remote};
@@ -42,7 +42,7 @@ pub async fn costs(arguments: Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
     let costs = connection.send_as(arguments.whom, async |client| client.costs(arguments.days).await).await?;
     if arguments.csv && !connection.json {
-        output::print(csv(&costs).trim_end());
+        output::print(costs_csv(costs.rows.iter().map(csv_row)).trim_end());
         return Ok(());
     }
     let value = serde_json::to_value(&costs).map_err(Failure::caused)?;
@@ -50,35 +50,20 @@ pub async fn costs(arguments: Arguments) -> Done {
     Ok(())
 }
 
-/// The sums of one group.
-#[derive(Default)]
-struct Sum {
-    calls: i64,
-    input_tokens: i64,
-    output_tokens: i64,
-    cost: MicroDollars,
-    has_price: bool,
-}
-
 fn shown(costs: &Costs, by: Grouping) -> String {
     if costs.rows.is_empty() {
         return format!("no answers of models from {} to {}", costs.first_day, costs.last_day);
     }
-    let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
+    let mut sums: BTreeMap<&str, CostSum> = BTreeMap::new();
     for row in &costs.rows {
-        let sum = sums.entry(key(row, by)).or_default();
-        sum.calls += row.calls;
-        sum.input_tokens += row.input_tokens;
-        sum.output_tokens += row.output_tokens;
-        sum.has_price |= row.cost_microdollars.is_some();
-        sum.cost += MicroDollars(row.cost_microdollars.unwrap_or_default());
+        *sums.entry(key(row, by)).or_default() += sum(row);
     }
-    let mut sums: Vec<(&str, Sum)> = sums.into_iter().collect();
+    let mut sums: Vec<(&str, CostSum)> = sums.into_iter().collect();
     if by != Grouping::Day {
-        sums.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.cost));
+        sums.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.cost.unwrap_or_default()));
     }
-    let row = |(name, sum): (&str, Sum)| {
-        let cost = if sum.has_price { sum.cost.to_string() } else { "no price".to_owned() };
+    let row = |(name, sum): (&str, CostSum)| {
+        let cost = sum.cost.map_or_else(|| "no price".to_owned(), |cost| cost.to_string());
         let numbers = [sum.calls, sum.input_tokens, sum.output_tokens].map(|number| number.to_string());
         [visible(name)].into_iter().chain(numbers).chain([cost]).collect()
     };
@@ -111,21 +96,12 @@ fn key(row: &CostRow, by: Grouping) -> &str {
     }
 }
 
-fn csv(costs: &Costs) -> String {
-    let mut lines = "day,agent,project,model,answers,input_tokens,output_tokens,cost_usd\r\n".to_owned();
-    for row in &costs.rows {
-        let cost = row.cost_microdollars.map(|micro| format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000));
-        let texts = [
-            &row.day,
-            &row.agent_id,
-            row.project_id.as_ref().unwrap_or(&String::new()),
-            row.model.as_ref().unwrap_or(&String::new()),
-        ]
-        .map(|text| domain::foreign::csv_cell(text));
-        let numbers = [row.calls, row.input_tokens, row.output_tokens].map(|number| number.to_string());
-        let cells: Vec<String> = texts.into_iter().chain(numbers).chain([cost.unwrap_or_default()]).collect();
-        lines.push_str(&cells.join(","));
-        lines.push_str("\r\n");
-    }
-    lines
+fn sum(row: &CostRow) -> CostSum {
+    let &CostRow { calls, input_tokens, output_tokens, cost_microdollars, .. } = row;
+    CostSum { calls, input_tokens, output_tokens, cost: cost_microdollars.map(MicroDollars) }
+}
+
+fn csv_row(row: &CostRow) -> (CostKey<'_>, CostSum) {
+    let [project, model] = [&row.project_id, &row.model].map(|text| text.as_deref().unwrap_or_default().into());
+    ([(&row.day).into(), (&row.agent_id).into(), project, model], sum(row))
 }

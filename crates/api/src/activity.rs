@@ -72,20 +72,21 @@ pub struct ActivityParameters {
 impl ActivityParameters {
     fn parsed(self) -> Result<ActivityQuery, ApiError> {
         let Self { limit, cursor, since, lane } = self;
-        let limit = match limit {
-            None => LIMIT_DEFAULT,
-            Some(text) => {
-                let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-                let limit = digits.then(|| text.parse::<u16>().ok()).flatten();
-                limit.filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or(Code::InvalidLimit)?
-            }
-        };
+        let limit = page_limit(limit, LIMIT_DEFAULT, LIMIT_MAX)?;
         if cursor.as_ref().is_some_and(|cursor| cursor.len() > CURSOR_BYTES_MAX) {
             return Err(Code::CursorTooLong.into());
         }
         let lane = lane.map(|lane| lane.parse::<Lane>().map_err(|_| Code::LaneNotInEnum)).transpose()?;
         Ok(ActivityQuery { limit: Some(limit), cursor, since, lane, ..ActivityQuery::default() })
     }
+}
+
+/// The number of entries of a page: `default` without `limit`, which is from 1 to `max` in decimal digits.
+pub fn page_limit(limit: Option<String>, default: u16, max: u16) -> Result<u16, Code> {
+    let Some(text) = limit else { return Ok(default) };
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let limit = digits.then(|| text.parse::<u16>().ok()).flatten();
+    limit.filter(|limit| (1..=max).contains(limit)).ok_or(Code::InvalidLimit)
 }
 
 fn is_object(body: &[u8]) -> bool {

@@ -8,13 +8,14 @@ use app::services::agent_sessions::{
 };
 use axum::extract::State;
 use domain::Timestamp;
+use domain::clock::read_millis;
 use domain::ids::MachineUuid;
 use domain::usage::Day;
 use serde::Deserialize;
 use serde_json::json;
 use store::Store;
 
-use super::activity::scope;
+use super::activity::{page_limit, scope};
 use super::auth::Caller;
 use super::body;
 use super::error::{ApiError, ApiResult, Code};
@@ -69,7 +70,7 @@ pub async fn show(
     Named(id): Named,
     ApiQuery(query): ApiQuery<TimelineParameters>,
 ) -> ApiResult {
-    let (limit, cursor) = (limit(query.limit, EVENTS_DEFAULT)?, short("cursor", query.cursor)?);
+    let (limit, cursor) = (page_limit(query.limit, EVENTS_DEFAULT, SESSIONS_MAX)?, short("cursor", query.cursor)?);
     let scope = scope(&caller, &store, &urls).await?;
     // A session of another account is refused like an unknown one.
     let id = id.parse().map_err(|_| Code::NotFound)?;
@@ -100,26 +101,20 @@ impl SessionParameters {
     fn parsed(self) -> Result<SessionFilter, ApiError> {
         let Self { limit: size, cursor, since, day, agent, project, computer } = self;
         let since = since.map(|text| moment(&text)).transpose()?;
-        let day = day.map(|text| self::day(&text)).transpose()?;
+        let day = day.map(|text| text.parse::<Day>().map_err(|error| ApiError::invalid("day", error.to_string())));
+        let day = day.transpose()?;
         let machine = computer
             .map(|text| text.parse::<MachineUuid>().map_err(|error| ApiError::invalid("computer", error.to_string())));
         Ok(SessionFilter {
-            limit: limit(size, SESSIONS_DEFAULT)?,
+            limit: page_limit(size, SESSIONS_DEFAULT, SESSIONS_MAX)?,
             cursor: short("cursor", cursor)?,
             since: since.max(day.map(|day| day.begin().timestamp_millis())),
-            until: day.map(|day| Day::from(day.number() + 1).begin().timestamp_millis()),
+            until: day.map(|day| day.next().begin().timestamp_millis()),
             machine: machine.transpose()?,
             agent: short("agent", agent)?,
             project: short("project", project)?,
         })
     }
-}
-
-fn limit(text: Option<String>, default: u16) -> Result<u16, ApiError> {
-    let Some(text) = text else { return Ok(default) };
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let limit = digits.then(|| text.parse::<u16>().ok()).flatten();
-    Ok(limit.filter(|limit| (1..=SESSIONS_MAX).contains(limit)).ok_or(Code::InvalidLimit)?)
 }
 
 fn short(name: &str, text: Option<String>) -> Result<Option<String>, ApiError> {
@@ -134,15 +129,8 @@ fn short(name: &str, text: Option<String>) -> Result<Option<String>, ApiError> {
 
 /// An RFC 3339 date-time, or milliseconds since 1970, in milliseconds.
 fn moment(text: &str) -> Result<i64, ApiError> {
-    let millis = text.parse::<i64>().ok();
-    let millis = millis.or_else(|| text.parse::<Timestamp>().ok().map(|moment| moment.timestamp_millis()));
-    millis.ok_or_else(|| ApiError::invalid("since", "expected a date-time of RFC 3339 or milliseconds since 1970"))
-}
-
-/// A UTC day in the form `2026-01-31`.
-fn day(text: &str) -> Result<Day, ApiError> {
-    let begin: Option<Timestamp> = format!("{text}T00:00:00Z").parse().ok();
-    begin.map(Day::of).ok_or_else(|| ApiError::invalid("day", "expected a day such as 2026-01-31"))
+    read_millis(text)
+        .ok_or_else(|| ApiError::invalid("since", "expected a date-time of RFC 3339 or milliseconds since 1970"))
 }
 
 fn described(service: &AgentSessions, session: RecordedSession) -> wire::agent_session::AgentSession {

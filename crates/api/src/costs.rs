@@ -42,8 +42,8 @@ pub async fn show(
     let costs = sessions.costs(&scope, Day::of(clock.now()), days).await.map_err(refused)?;
     body::answer(&wire::costs::Costs {
         prices_as_of: costs.prices_as_of,
-        first_day: date(costs.first),
-        last_day: date(costs.last),
+        first_day: costs.first.to_string(),
+        last_day: costs.last.to_string(),
         total_microdollars: costs.total.0,
         unpriced_models: costs.unpriced.into_iter().map(named).collect(),
         rows: costs.rows.into_iter().map(row).collect(),
@@ -53,7 +53,7 @@ pub async fn show(
 
 fn row(ModelCostRow { used, cost }: ModelCostRow) -> wire::costs::CostRow {
     wire::costs::CostRow {
-        day: date(used.day),
+        day: used.day.to_string(),
         agent_id: used.agent,
         project_id: named(used.project),
         model: named(used.used.model),
@@ -66,8 +66,4 @@ fn row(ModelCostRow { used, cost }: ModelCostRow) -> wire::costs::CostRow {
 
 fn named(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
-}
-
-fn date(day: Day) -> String {
-    day.begin().format("%Y-%m-%d").to_string()
 }

@@ -15,6 +15,12 @@ pub fn delta(duration: Duration) -> TimeDelta {
     TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
 }
 
+/// Parses an RFC 3339 date-time or milliseconds since 1970, into milliseconds.
+pub fn read_millis(text: &str) -> Option<i64> {
+    let millis = text.parse::<i64>().ok();
+    millis.or_else(|| DateTime::parse_from_rfc3339(text).ok().map(|moment| moment.timestamp_millis()))
+}
+
 /// Formats a time for the API: RFC 3339 in UTC, with milliseconds.
 pub fn date_time(moment: Timestamp) -> String {
     let nanos = moment.timestamp_subsec_nanos();
@@ -195,6 +201,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_time_is_a_date_time_or_milliseconds() {
+        assert_eq!(read_millis("1767225600000"), Some(1_767_225_600_000));
+        assert_eq!(read_millis("2026-01-01T00:00:00Z"), Some(1_767_225_600_000));
+        assert_eq!(read_millis("2026-01-01T01:00:00+01:00"), Some(1_767_225_600_000));
+        assert_eq!(read_millis("yesterday"), None);
+    }
 
     fn assert_as_the_library_does(moment: Timestamp) {
         assert_eq!(date_time(moment), moment.to_rfc3339_opts(SecondsFormat::Millis, true));

@@ -38,6 +38,7 @@
 //! | [`web_url`] | URLs of web pages and their canonical form |
 //! | [`words`] | stems of words for full-text search |
 //! | [`excerpt`] | excerpts of search results |
+//! | [`fit`] | how well results fit a query, and how many are shown |
 //! | [`fair`]
 //! fair turns at places shared by many parties |
 //! | [`item`] | error codes of batch items |
@@ -49,6 +50,7 @@
 //! | [`clock`], [`rng`] | time and randomness as values |
 //! | [`reasons()`] | an error and its causes on one line |
 //! | [`brief()`] | messages about a text, without the text |
+//! | [`thousands()`] | whole numbers with commas |
 
 pub mod agent_right;
 pub mod agent_session;
@@ -94,6 +96,7 @@ pub mod rule;
 pub mod secret;
 pub mod signin;
 pub mod space;
+mod thousands;
 pub mod token;
 pub mod tool;
 pub mod trace;
@@ -112,6 +115,7 @@ pub use digest::Digest;
 pub use reasons::reasons;
 pub use retry_after::retry_after;
 pub use rng::Rng;
+pub use thousands::thousands;
 pub use unknown_name::UnknownName;
 
 /// A point where a test can abort the process or make an actor panic. Expands to nothing without the feature

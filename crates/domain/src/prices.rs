@@ -1,9 +1,14 @@
 //! Prices of models, for the costs of tokens (`docs/protocol/sessions.md#costs`).
 
+mod sum;
+
 use std::fmt;
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
+
+pub use self::sum::{CostKey, CostSum, costs_csv};
+use crate::thousands;
 
 /// Text of the built-in table, in TOML.
 pub const DEFAULT: &str = include_str!("prices/default.toml");
@@ -30,10 +35,7 @@ impl fmt::Display for MicroDollars {
         if cents == 0 && self.0 > 0 {
             return f.write_str("under $0.01");
         }
-        let dollars = (cents / 100).to_string();
-        let grouped: Vec<&str> =
-            dollars.as_bytes().rchunks(3).rev().filter_map(|digits| std::str::from_utf8(digits).ok()).collect();
-        write!(f, "${}.{:02}", grouped.join(","), cents % 100)
+        write!(f, "${}.{:02}", thousands(cents / 100), cents % 100)
     }
 }
 

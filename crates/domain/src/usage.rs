@@ -5,8 +5,9 @@
 
 use std::fmt;
 use std::ops::{Add, AddAssign};
+use std::str::FromStr;
 
-use chrono::DateTime;
+use chrono::{DateTime, NaiveDate, NaiveTime};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::lane::Lane;
@@ -150,6 +151,34 @@ impl Day {
     pub fn begin(self) -> Timestamp {
         let millis = self.0.checked_mul(Self::MILLISECONDS);
         millis.and_then(DateTime::from_timestamp_millis).unwrap_or(DateTime::UNIX_EPOCH)
+    }
+
+    /// The following day.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// A text that is not a day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected a day such as 2026-01-31")]
+pub struct InvalidDay;
+
+impl FromStr for Day {
+    type Err = InvalidDay;
+
+    fn from_str(text: &str) -> Result<Self, InvalidDay> {
+        let date: NaiveDate = text.parse().map_err(|_| InvalidDay)?;
+        let begin = date.and_time(NaiveTime::MIN).and_utc();
+        Some(Self::of(begin)).filter(|day| day.begin() == begin).ok_or(InvalidDay)
+    }
+}
+
+/// "2026-01-31".
+impl fmt::Display for Day {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.begin().format("%Y-%m-%d"))
     }
 }
 

@@ -193,12 +193,12 @@ impl AccountExport {
                 "created_at": date_time(space.created_at),
             })
         }));
-        let window = UsageWindow { first: Day::from(0), end: Day::from(Day::of(now).number() + 1) };
+        let window = UsageWindow { first: Day::from(0), end: Day::of(now).next() };
         let recorders = recorders_of(store, account).await?;
         all.extend(store.usage_history(&recorders, window, ROWS_MAX).await?.into_iter().map(|day| {
             json!({
                 "kind": "usage",
-                "day": day.day.begin().format("%Y-%m-%d").to_string(),
+                "day": day.day.to_string(),
                 "machine_uuid": day.recorder.machine,
                 "user_cuid": day.recorder.identity,
                 "memory_events": day.used.memory,

@@ -111,7 +111,7 @@ impl UsageBars {
         };
         let limit = |limit: u64| (limit > 0).then_some(limit);
         let BudgetState { spent, limits } = self.budgets.state(&sender, now).await?;
-        let tomorrow = Day::from(Day::of(now).number() + 1).begin();
+        let tomorrow = Day::of(now).next().begin();
         let used = spent.bytes.max(0).unsigned_abs();
         let event_bytes = ByteLimit { used, limit: limit(limits.bytes_per_day), reset_at: Some(tomorrow) };
         let memory_bytes = match owner {

@@ -6,6 +6,7 @@ use serde_json::{Map, Number, Value};
 use super::summary::{SummaryNames, cut};
 use crate::consent::ConsentLevel;
 use crate::lane::Lane;
+use crate::thousands;
 
 /// Maximum number of characters of a value.
 const VALUE_CHARS_MAX: usize = 80;
@@ -143,7 +144,7 @@ fn duration(millis: f64) -> String {
         }
         _ => {
             let minutes = whole(millis / 60_000.0);
-            format!("{} h {} min", thousands(&(minutes / 60).to_string()), minutes % 60)
+            format!("{} h {} min", thousands(minutes / 60), minutes % 60)
         }
     }
 }
@@ -170,20 +171,8 @@ fn grouped(number: &Number) -> String {
                 None => thousands(text.split('.').next().unwrap_or_default()),
             }
         }
-        None => thousands(&number.to_string()),
+        None => thousands(number),
     }
-}
-
-fn thousands(digits: &str) -> String {
-    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |digits| ("-", digits));
-    let mut text = sign.to_owned();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

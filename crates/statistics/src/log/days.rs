@@ -109,7 +109,7 @@ impl Log {
 
     /// Counts of all sources on one day.
     async fn of_day(&self, day: Day, lanes: &HashMap<i64, Lane>, left: &mut u64) -> Result<Vec<(i64, u32)>, LogError> {
-        let is_settled = Day::from(day.number() + 1).begin() + SETTLED_AFTER <= self.clock.now();
+        let is_settled = day.next().begin() + SETTLED_AFTER <= self.clock.now();
         let cached = |source: &i64| self.ended.get(*source, day).map(|events| (*source, events));
         let mut counts: Vec<(i64, u32)> =
             if is_settled { lanes.keys().filter_map(cached).collect() } else { Vec::new() };

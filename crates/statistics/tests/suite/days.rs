@@ -53,7 +53,7 @@ fn today() -> Day {
 }
 
 fn all_days() -> DayQuery {
-    let end = Day::from(today().number() + 1);
+    let end = today().next();
     DayQuery { first: Day::from(end.number() - 30), end, machine: None, agent: None, lane: None }
 }
 

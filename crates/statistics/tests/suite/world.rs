@@ -86,7 +86,7 @@ impl World {
 async fn pool(dir: &TempDir, database: Option<&TestDatabase>) -> Pool {
     let settings = DatabaseSettings {
         url: database.map(|database| database.url.clone()),
-        // Tests of other suites use the processors beside these, and no test of this suite stops its server.
+        // Other suites run at the same time and use the processors. No test of this suite stops its server.
         silent_after: Duration::from_secs(10),
         ..DatabaseSettings::default()
     };

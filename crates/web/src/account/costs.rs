@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use app::services::activity::browse::Activity;
-use app::services::agent_sessions::costs::{MicroDollars, ModelCostRow, ModelCosts};
+use app::services::agent_sessions::costs::{ModelCostRow, ModelCosts, ModelDay};
 use app::services::agent_sessions::{AgentSessionError, AgentSessions};
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
-use domain::foreign::csv_cell;
+use domain::prices::{CostKey, CostSum, costs_csv};
 use domain::usage::Day;
 
 use super::AccountOwner;
 use super::sessions::words::amount;
-use super::sessions::{external, project_words};
-use crate::{PageError, PageErrorTexts, PageLayout, PageResult, Site, page};
+use super::sessions::{external, model_words, project_words, unavailable};
+use crate::{PageError, PageLayout, PageResult, Site, page};
 
 /// Days of the page and of the file.
 const DAYS: u16 = 30;
@@ -52,15 +52,6 @@ struct CostLine {
     cost: String,
 }
 
-#[derive(Default)]
-struct Sum {
-    calls: i64,
-    input_tokens: i64,
-    output_tokens: i64,
-    cost: MicroDollars,
-    has_price: bool,
-}
-
 /// `GET /account/costs`
 pub async fn show(
     State(site): State<Site>,
@@ -89,7 +80,7 @@ pub async fn show(
                     "" => "No project".to_owned(),
                     project => project_words(project),
                 }),
-                table("days", "By day", false, |row| date(row.used.day)),
+                table("days", "By day", false, |row| row.used.day.to_string()),
             ],
         },
     ))
@@ -103,22 +94,18 @@ pub async fn export(
     owner: AccountOwner,
 ) -> PageResult {
     let costs = read(&site, &activity, &sessions, &owner).await?;
-    let mut file = "day,agent,project,model,answers,input_tokens,output_tokens,cost_usd\r\n".to_owned();
-    for ModelCostRow { used, cost } in &costs.rows {
-        let texts = [&date(used.day), &used.agent, &used.project, &used.used.model].map(|text| csv_cell(text));
-        let numbers =
-            [used.used.calls, used.used.input_tokens, used.used.output_tokens].map(|number| number.to_string());
-        let cost = cost.map(|cost| format!("{}.{:06}", cost.0 / 1_000_000, cost.0 % 1_000_000)).unwrap_or_default();
-        let cells: Vec<String> = texts.into_iter().chain(numbers).chain([cost]).collect();
-        file.push_str(&cells.join(","));
-        file.push_str("\r\n");
-    }
+    let file = costs_csv(costs.rows.iter().map(csv_row));
     let headers = [
         (CONTENT_TYPE, "text/csv; charset=utf-8"),
         (CONTENT_DISPOSITION, "attachment; filename=\"attache-costs.csv\""),
         (CACHE_CONTROL, "no-store"),
     ];
     Ok((headers, file).into_response())
+}
+
+fn csv_row(row: &ModelCostRow) -> (CostKey<'_>, CostSum) {
+    let ModelDay { day, agent, project, used } = &row.used;
+    ([day.to_string().into(), agent.into(), project.into(), (&used.model).into()], row.sum())
 }
 
 async fn read(
@@ -133,7 +120,7 @@ async fn read(
         AgentSessionError::External => external(site, owner),
         error => {
             tracing::warn!(error = domain::reasons(&error), "the use of models could not be read");
-            unavailable(site, owner)
+            unavailable(site, owner, "The costs are not available at the moment")
         }
     })
 }
@@ -145,54 +132,26 @@ fn table(
     rows: &[ModelCostRow],
     name: fn(&ModelCostRow) -> String,
 ) -> CostTable {
-    let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+    let mut sums: BTreeMap<String, CostSum> = BTreeMap::new();
     for row in rows {
-        let sum = sums.entry(name(row)).or_default();
-        sum.calls += row.used.used.calls;
-        sum.input_tokens += row.used.used.input_tokens;
-        sum.output_tokens += row.used.used.output_tokens;
-        sum.has_price |= row.cost.is_some();
-        sum.cost += row.cost.unwrap_or_default();
+        *sums.entry(name(row)).or_default() += row.sum();
     }
-    let mut sums: Vec<(String, Sum)> = sums.into_iter().rev().collect();
+    let mut sums: Vec<(String, CostSum)> = sums.into_iter().rev().collect();
     if is_by_cost {
-        sums.sort_by_key(|(_, sum)| std::cmp::Reverse((sum.cost, sum.input_tokens)));
+        sums.sort_by_key(|(_, sum)| std::cmp::Reverse((sum.cost.unwrap_or_default(), sum.input_tokens)));
     }
     let left_out = sums.len().saturating_sub(LINES_MAX);
     sums.truncate(LINES_MAX);
-    let line = |(name, sum): (String, Sum)| CostLine {
+    let line = |(name, sum): (String, CostSum)| CostLine {
         name,
         calls: amount(sum.calls),
         input: amount(sum.input_tokens),
         output: amount(sum.output_tokens),
-        cost: if sum.has_price { sum.cost.to_string() } else { "No price".to_owned() },
+        cost: sum.cost.map_or_else(|| "No price".to_owned(), |cost| cost.to_string()),
     };
     CostTable { id, title, lines: sums.into_iter().map(line).collect(), left_out }
 }
 
-fn model_words(name: &str) -> String {
-    if name.is_empty() { "Not named".to_owned() } else { domain::foreign::visible(name) }
-}
-
-fn date(day: Day) -> String {
-    day.begin().format("%Y-%m-%d").to_string()
-}
-
 fn words(day: Day) -> String {
     day.begin().format("%-d %B %Y").to_string()
-}
-
-fn unavailable(site: &Site, owner: &AccountOwner) -> PageError {
-    PageError::shown(
-        site,
-        Some(&owner.visitor),
-        StatusCode::SERVICE_UNAVAILABLE,
-        PageErrorTexts {
-            title: "The costs are not available at the moment",
-            text: "The log does not answer. Nothing is lost.",
-            next: "Reload this page later.",
-            link: "/account/sessions".into(),
-            label: "Sessions",
-        },
-    )
 }

@@ -7,10 +7,10 @@ use askama::Template;
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
 use chrono::TimeDelta;
-use domain::Timestamp;
 use domain::claim::Registration;
 use domain::ids::UserAccountId;
 use domain::usage::Day;
+use domain::{Timestamp, thousands};
 use wire::usage::ByteLimit;
 
 use super::AccountOwner;
@@ -273,28 +273,9 @@ fn megabytes(bytes: u64) -> String {
     if tenths.is_multiple_of(10) { format!("{whole} MB") } else { format!("{whole}.{} MB", tenths % 10) }
 }
 
-/// A number with commas between its thousands.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_written_with_commas() {
-        let texts = [0, 37, 999, 1000, 10_000, 1_234_567].map(thousands);
-        assert_eq!(texts, ["0", "37", "999", "1,000", "10,000", "1,234,567"]);
-    }
 
     #[test]
     fn bytes_are_written_in_megabytes() {

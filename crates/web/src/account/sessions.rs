@@ -82,26 +82,21 @@ enum SessionState {
 impl SessionsQuery {
     fn filter(&self) -> SessionFilter {
         let some = |text: &str| Some(text.chars().take(TEXT_MAX).collect::<String>()).filter(|text| !text.is_empty());
-        let day = self.read_day();
+        let day = self.day.parse::<Day>().ok();
         SessionFilter {
             limit: PAGE_SESSIONS,
             cursor: some(&self.cursor),
             since: day.map(|day| day.begin().timestamp_millis()),
-            until: day.map(|day| Day::from(day.number() + 1).begin().timestamp_millis()),
+            until: day.map(|day| day.next().begin().timestamp_millis()),
             machine: self.computer.parse().ok(),
             agent: some(&self.agent),
             project: some(&self.project).filter(|project| !project.contains('\0')),
         }
     }
 
-    fn read_day(&self) -> Option<Day> {
-        let begin: Timestamp = format!("{}T00:00:00Z", self.day).parse().ok()?;
-        Some(Day::of(begin)).filter(|day| day.begin() == begin)
-    }
-
     /// The day, as the value of its field.
     fn day(&self) -> &str {
-        if self.read_day().is_some() { &self.day } else { "" }
+        if self.day.parse::<Day>().is_ok() { &self.day } else { "" }
     }
 
     fn project(&self) -> &str {
@@ -117,8 +112,8 @@ impl SessionsQuery {
             ("day", &self.day),
             ("cursor", cursor),
         ];
-        let given = members.into_iter().filter(|(_, value)| !value.is_empty());
-        let parameters: Vec<String> = given.map(|(name, value)| format!("{name}={}", quoted(value))).collect();
+        let members = members.into_iter().filter(|(_, value)| !value.is_empty());
+        let parameters: Vec<String> = members.map(|(name, value)| format!("{name}={}", quoted(value))).collect();
         format!("?{}", parameters.join("&"))
     }
 }
@@ -135,21 +130,21 @@ pub async fn show(
     let scope = activity.scope(&owner.account).await.map_err(PageError::of(&site))?;
     let computers = Computers::of(&site, &owner.account, &scope).await?;
     let filter = query.filter();
-    let found = match sessions.list(&scope, &filter).await {
+    let result = match sessions.list(&scope, &filter).await {
         // An address that was cut: the first page is shown.
         Err(AgentSessionError::InvalidCursor) => {
             sessions.list(&scope, &SessionFilter { cursor: None, ..filter.clone() }).await
         }
-        found => found,
+        result => result,
     };
-    let found = found.inspect_err(|error| {
+    let result = result.inspect_err(|error| {
         if !matches!(error, AgentSessionError::External) {
             tracing::warn!(error = domain::reasons(error), "sessions could not be read");
         }
     });
-    let found = found.ok();
-    let next = found.as_ref().and_then(|page| page.next.as_deref()).map(|cursor| query.at(cursor));
-    let rows = found
+    let list = result.ok();
+    let next = list.as_ref().and_then(|page| page.next.as_deref()).map(|cursor| query.at(cursor));
+    let rows = list
         .map(|page| page.sessions.iter().map(|session| SessionLine::of(session, &sessions, &computers, now)).collect());
     let agent = |name: &String| (name.clone(), filter.agent.as_deref() == Some(name));
     Ok(page(
@@ -229,12 +224,33 @@ fn title(session: &RecordedSession) -> String {
 pub(super) fn project_words(project: &str) -> String {
     const DIGITS: usize = 8;
     let is_digest = project.len() > 2 * DIGITS && project.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    let shown = if is_digest { format!("{}…", &project[..DIGITS]) } else { project.to_owned() };
-    domain::foreign::visible(&shown)
+    let text = if is_digest { format!("{}…", &project[..DIGITS]) } else { project.to_owned() };
+    domain::foreign::visible(&text)
 }
 
 fn moment(millis: i64, now: Timestamp) -> Moment {
     Moment::new(DateTime::from_timestamp_millis(millis).unwrap_or_default(), now)
+}
+
+/// A model as people read it.
+pub(super) fn model_words(name: &str) -> String {
+    if name.is_empty() { "Not named".to_owned() } else { domain::foreign::visible(name) }
+}
+
+/// The page in place of one that needs the log, which does not answer.
+pub(super) fn unavailable(site: &Site, owner: &AccountOwner, title: &'static str) -> PageError {
+    PageError::shown(
+        site,
+        Some(&owner.visitor),
+        StatusCode::SERVICE_UNAVAILABLE,
+        PageErrorTexts {
+            title,
+            text: "The log does not answer. Nothing is lost.",
+            next: "Reload this page later.",
+            link: "/account/sessions".into(),
+            label: "Sessions",
+        },
+    )
 }
 
 pub(super) fn external(site: &Site, owner: &AccountOwner) -> PageError {

@@ -374,7 +374,7 @@ impl Activity {
         names: &(impl ComputerNames + Sync),
     ) -> Result<Option<DayCounts>, ActivityError> {
         let Some(log) = self.log() else { return Ok(None) };
-        let end = Day::from(Day::of(self.ports.clock.now()).number() + 1);
+        let end = Day::of(self.ports.clock.now()).next();
         let first = Day::from(end.number() - DAYS);
         if !filter.has_index() {
             let filter = ActivityFilter { first: Some(first), last: None, ..filter.clone() };

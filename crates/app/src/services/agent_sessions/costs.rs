@@ -1,12 +1,14 @@
 //! Tokens and costs of models, by the price table.
 
 pub use domain::prices::MicroDollars;
+pub use statistics::log::ModelDay;
 
 use std::collections::BTreeSet;
 
+use domain::prices::CostSum;
 use domain::usage::Day;
 use statistics::contract::RecordScope;
-use statistics::log::{MODEL_DAYS_MAX, ModelDay, RecordedModelUse};
+use statistics::log::{MODEL_DAYS_MAX, RecordedModelUse};
 
 use super::{AgentSessionError, AgentSessions};
 
@@ -41,6 +43,14 @@ pub struct ModelCostRow {
     pub cost: Option<MicroDollars>,
 }
 
+impl ModelCostRow {
+    /// The row as a sum.
+    pub fn sum(&self) -> CostSum {
+        let RecordedModelUse { calls, input_tokens, output_tokens, .. } = self.used.used;
+        CostSum { calls, input_tokens, output_tokens, cost: self.cost }
+    }
+}
+
 /// The costs of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionCost {
@@ -72,7 +82,7 @@ impl AgentSessions {
     #[boxed]
     pub async fn costs(&self, scope: &RecordScope, today: Day, days: u16) -> Result<ModelCosts, AgentSessionError> {
         let first = Day::from(today.number() - i64::from(days.clamp(1, COST_DAYS_MAX)) + 1);
-        let used = self.log()?.model_days(scope, first, Day::from(today.number() + 1)).await?;
+        let used = self.log()?.model_days(scope, first, today.next()).await?;
         let is_cut = u32::try_from(used.len()).is_ok_and(|rows| rows >= MODEL_DAYS_MAX);
         let (mut total, mut unpriced) = (MicroDollars::default(), BTreeSet::new());
         let row = |used: ModelDay| {

@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use statistics::contract::RecordScope;
 
 use super::computers::Computers;
-use super::filter::{FilterQuery, date};
+use super::filter::FilterQuery;
 use crate::account::AccountOwner;
 use crate::{PageError, PageQuery, PageResult, Site};
 
@@ -59,7 +59,7 @@ pub async fn export(
     let scope = activity.scope(&owner.account).await.map_err(&page_error)?;
     let computers = Computers::of(&site, &owner.account, &scope).await?;
     let left = activity.settings().export_events_max;
-    let name = date(Day::of(site.ports.clock.now()));
+    let name = Day::of(site.ports.clock.now());
     let filter = query.filter();
     let begin = Export { activity, scope, filter, computers, format, cursor: None, left, state: Progress::Begun };
     let pieces = stream::unfold(begin, |export| async move { export.next().await });

@@ -1,8 +1,6 @@
 //! The filters of the activity page: parameters of its address, fields, and chips.
 
 use app::services::activity::browse::ActivityFilter;
-use chrono::NaiveDate;
-use domain::Timestamp;
 use domain::envelope::Lane;
 use domain::usage::Day;
 use serde::Deserialize;
@@ -53,8 +51,8 @@ impl FilterQuery {
             agent: some(&self.agent),
             event_type: some(&self.event_type),
             lane: self.lane.parse().ok(),
-            first: day(&self.from),
-            last: day(&self.to),
+            first: self.from.parse().ok(),
+            last: self.to.parse().ok(),
             text: some(self.text.trim()),
         }
     }
@@ -66,12 +64,12 @@ impl FilterQuery {
 
     /// Values of the fields of the form.
     pub fn from(&self) -> String {
-        day(&self.from).map(date).unwrap_or_default()
+        self.from.parse().map(|day: Day| day.to_string()).unwrap_or_default()
     }
 
     /// The last day, as the value of its field.
     pub fn to(&self) -> String {
-        day(&self.to).map(date).unwrap_or_default()
+        self.to.parse().map(|day: Day| day.to_string()).unwrap_or_default()
     }
 
     /// The text, as the value of its field.
@@ -97,7 +95,8 @@ impl FilterQuery {
 
     /// The parameters of the page of one day.
     pub fn of_day(&self, of: Day) -> String {
-        self.with(&[("from", &date(of)), ("to", &date(of))])
+        let day = of.to_string();
+        self.with(&[("from", &day), ("to", &day)])
     }
 
     /// The parameters with these replacements and without the cursor; empty values are left out.
@@ -138,10 +137,10 @@ impl FilterQuery {
         add("Type", filter.event_type, &[("type", "")]);
         let days = match (filter.first, filter.last) {
             (None, None) => None,
-            (Some(first), Some(last)) if first == last => Some(date(first)),
-            (Some(first), Some(last)) => Some(format!("{} to {}", date(first), date(last))),
-            (Some(first), None) => Some(format!("from {}", date(first))),
-            (None, Some(last)) => Some(format!("up to {}", date(last))),
+            (Some(first), Some(last)) if first == last => Some(first.to_string()),
+            (Some(first), Some(last)) => Some(format!("{first} to {last}")),
+            (Some(first), None) => Some(format!("from {first}")),
+            (None, Some(last)) => Some(format!("up to {last}")),
         };
         add("Days", days, &[("from", ""), ("to", "")]);
         add("Text", filter.text, &[("text", "")]);
@@ -174,18 +173,6 @@ fn cut_to(text: &str, characters: usize) -> String {
     text.chars().take(characters).collect()
 }
 
-/// A day in the form `2026-01-31`.
-fn day(text: &str) -> Option<Day> {
-    let date: NaiveDate = text.parse().ok()?;
-    let begin: Timestamp = date.and_hms_opt(0, 0, 0)?.and_utc();
-    Some(Day::of(begin)).filter(|day| day.begin() == begin)
-}
-
-/// A day as the value of a date field.
-pub fn date(of: Day) -> String {
-    of.begin().format("%Y-%m-%d").to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,7 +189,7 @@ mod tests {
         let filter = query("lane=llm&from=2026-01-01&to=2026-01-31&text=+a+&type=llm.failed").filter();
         assert_eq!((filter.lane, filter.text.as_deref()), (Some(Lane::Llm), Some("a")));
         assert_eq!(
-            (filter.first.map(date), filter.last.map(date)),
+            (filter.first.map(|day| day.to_string()), filter.last.map(|day| day.to_string())),
             (Some("2026-01-01".into()), Some("2026-01-31".into()))
         );
     }

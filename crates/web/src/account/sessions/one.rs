@@ -5,20 +5,17 @@ use app::services::activity::browse::Activity;
 use app::services::agent_sessions::costs::SessionCost;
 use app::services::agent_sessions::{AgentSessionError, AgentSessions, RecordedSession, SESSIONS_MAX, SessionTimeline};
 use askama::Template;
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::CACHE_CONTROL;
-use axum::response::IntoResponse;
 use serde::Deserialize;
-use serde_json::json;
 use uuid::Uuid;
 
 use super::timeline::{TimelineLine, rows};
 use super::words::{amount, count, duration};
-use super::{SessionState, cost_words, external, moment, project_words, title};
+use super::{SessionState, cost_words, external, model_words, moment, project_words, title, unavailable};
 use crate::account::AccountOwner;
 use crate::account::activity::computers::Computers;
+use crate::account::activity::news::{AfterQuery, newer};
 use crate::visitor::quoted;
 use crate::{Moment, PageError, PageErrorTexts, PageLayout, PageQuery, PageResult, Site, page};
 
@@ -67,12 +64,6 @@ struct ModelLine {
 #[serde(default)]
 pub struct CursorQuery {
     cursor: Option<String>,
-}
-
-/// `?after=…`: id of the newest event of the page.
-#[derive(Debug, Deserialize)]
-pub struct NewerQuery {
-    after: Option<String>,
 }
 
 /// `GET /account/sessions/{id}`
@@ -124,14 +115,10 @@ pub async fn count_new(
     State(sessions): State<AgentSessions>,
     owner: AccountOwner,
     Named(id): Named,
-    PageQuery(NewerQuery { after }): PageQuery<NewerQuery>,
+    PageQuery(AfterQuery { after }): PageQuery<AfterQuery>,
 ) -> PageResult {
     let timeline = read(&site, (&activity, &sessions), &owner, &id, None, SESSIONS_MAX).await?;
-    let after = after.unwrap_or_default();
-    let events = timeline.events;
-    let count = events.iter().position(|event| event.event.event_id.to_string() == after).unwrap_or(events.len());
-    let more = count >= usize::from(SESSIONS_MAX);
-    Ok(([(CACHE_CONTROL, "no-store")], Json(json!({ "count": count, "more": more }))).into_response())
+    Ok(newer(timeline.events.iter().map(|event| event.event.event_id.to_string()), after, SESSIONS_MAX))
 }
 
 async fn read(
@@ -150,7 +137,7 @@ async fn read(
         Err(AgentSessionError::External) => Err(external(site, owner)),
         Err(AgentSessionError::Log(error)) => {
             tracing::warn!(error = domain::reasons(&error), "a session could not be read");
-            Err(unavailable(site, owner))
+            Err(unavailable(site, owner, "The session is not available at the moment"))
         }
     }
 }
@@ -193,7 +180,7 @@ fn figures(session: &RecordedSession, cost: SessionCost) -> Vec<Figure> {
 
 fn models(session: &RecordedSession) -> Vec<ModelLine> {
     let line = |used: &app::services::agent_sessions::RecordedModelUse| ModelLine {
-        name: if used.model.is_empty() { "Not named".to_owned() } else { domain::foreign::visible(&used.model) },
+        name: model_words(&used.model),
         calls: count(used.calls, "answer", "answers"),
         input: amount(used.input_tokens),
         output: amount(used.output_tokens),
@@ -210,21 +197,6 @@ fn not_found(site: &Site, owner: &AccountOwner) -> PageError {
             title: "No such session",
             text: "Your account has no session with this id. A session appears some seconds after its first event.",
             next: "The sessions page lists the sessions of your computers.",
-            link: "/account/sessions".into(),
-            label: "Sessions",
-        },
-    )
-}
-
-fn unavailable(site: &Site, owner: &AccountOwner) -> PageError {
-    PageError::shown(
-        site,
-        Some(&owner.visitor),
-        StatusCode::SERVICE_UNAVAILABLE,
-        PageErrorTexts {
-            title: "The session is not available at the moment",
-            text: "The log does not answer. Nothing is lost.",
-            next: "Reload this page later.",
             link: "/account/sessions".into(),
             label: "Sessions",
         },
