@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harness::event::Chain;
 use harness::on_sqlite;
-use harness::upstream::{Reply, Script, TOKEN, Upstream};
+use harness::upstream::{Reply, Script, Upstream};
 use serde_json::{Value, json};
 
 use blackbox::browser::Browser;
@@ -146,12 +146,7 @@ async fn pages_and_searches_are_limited_and_continue_where_they_stopped() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_reads_what_an_external_statistics_service_gives() {
     let upstream = Upstream::start().await;
-    let url = upstream.url();
-    let world = World::with(|settings| {
-        settings.upstream.url = Some(url);
-        settings.upstream.token = Some(TOKEN.into());
-    })
-    .await;
+    let world = World::over(&upstream, |_| {}).await;
     let person = world.person("ada@example.com").await;
     let machine = world.attached_machine(&person).await;
     let event = |number: u8, kind: &str| {

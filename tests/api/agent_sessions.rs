@@ -10,7 +10,7 @@ use blackbox::eventually;
 use blackbox::world::World;
 use harness::event::{Chain, Machine};
 use harness::on_each_database;
-use harness::upstream::{TOKEN, Upstream};
+use harness::upstream::Upstream;
 
 const SESSION: &str = "019b76da-a800-7a67-8a14-94a3f41b0601";
 const PATH: &str = "/api/v1/activity/sessions";
@@ -72,28 +72,28 @@ on_each_database! {
         let ids = session(&world, &machine, &mut chain, SESSION).await;
         let of_computer = Credential::from(&machine);
         let page = listed(&world, &of_computer, "", 4).await;
-        let found = page["sessions"][0].clone();
+        let listed_session = page["sessions"][0].clone();
         let figures = ["prompts", "tool_calls", "failures", "model_calls", "files", "input_tokens", "output_tokens", "tool_ms"];
-        assert_eq!(figures.map(|name| found[name].as_i64().unwrap()), [1, 2, 1, 1, 1, 100, 7, 400], "{found}");
-        assert_eq!((&found["folder"], &found["project_id"], &found["agent_id"]), (&json!("shop"), &json!("shop"), &json!("codex")));
-        assert_eq!(found["models"], json!([{ "model": "m-1", "calls": 1, "input_tokens": 100, "output_tokens": 7 }]));
-        assert_eq!((&page["next_cursor"], &found["ended_ms"]), (&Value::Null, &Value::Null));
+        assert_eq!(figures.map(|name| listed_session[name].as_i64().unwrap()), [1, 2, 1, 1, 1, 100, 7, 400], "{listed_session}");
+        assert_eq!((&listed_session["folder"], &listed_session["project_id"], &listed_session["agent_id"]), (&json!("shop"), &json!("shop"), &json!("codex")));
+        assert_eq!(listed_session["models"], json!([{ "model": "m-1", "calls": 1, "input_tokens": 100, "output_tokens": 7 }]));
+        assert_eq!((&page["next_cursor"], &listed_session["ended_ms"]), (&Value::Null, &Value::Null));
         assert_eq!(world.get(PATH, &ada.cookie).await.expect(200), page);
 
-        let path = format!("{PATH}/{}", found["id"].as_str().unwrap());
+        let path = format!("{PATH}/{}", listed_session["id"].as_str().unwrap());
         for reader in [&of_computer, &ada.cookie] {
-            let shown = world.get(&path, reader).await.expect(200);
-            assert_eq!(shown["session"], found);
-            let events = shown["events"].as_array().unwrap();
+            let timeline = world.get(&path, reader).await.expect(200);
+            assert_eq!(timeline["session"], listed_session);
+            let events = timeline["events"].as_array().unwrap();
             assert_eq!(events.iter().map(|event| event["event_id"].as_str().unwrap()).collect::<Vec<_>>(), ids);
             assert_eq!((&events[2]["skill"], &events[2]["succeeded"], &events[2]["duration_ms"]), (&json!("Bash"), &json!(false), &json!(400)));
-            assert!(!shown.to_string().contains("secret text"), "content is on the page of the event only");
+            assert!(!timeline.to_string().contains("secret text"), "content is on the page of the event only");
         }
         let (mut seen, mut query) = (Vec::new(), "?limit=3".to_owned());
         loop {
-            let shown = world.get(&format!("{path}{query}"), &ada.cookie).await.expect(200);
-            seen.extend(shown["events"].as_array().unwrap().iter().map(|event| event["event_id"].as_str().unwrap().to_owned()));
-            match shown["next_cursor"].as_str() {
+            let timeline = world.get(&format!("{path}{query}"), &ada.cookie).await.expect(200);
+            seen.extend(timeline["events"].as_array().unwrap().iter().map(|event| event["event_id"].as_str().unwrap().to_owned()));
+            match timeline["next_cursor"].as_str() {
                 Some(cursor) => query = format!("?limit=3&cursor={cursor}"),
                 None => break,
             }
@@ -107,7 +107,7 @@ on_each_database! {
         }
         session(&world, &other, &mut Chain::of_agent(&other, "codex"), SESSION).await;
         let theirs = listed(&world, &bob.cookie, "", 4).await;
-        assert_ne!(theirs["sessions"][0]["id"], found["id"]);
+        assert_ne!(theirs["sessions"][0]["id"], listed_session["id"]);
         assert_eq!(world.get(PATH, &ada.cookie).await.expect(200)["sessions"].as_array().unwrap().len(), 1);
         // A detached computer's earlier sessions stay visible to the account, like its events.
         world.delete(&format!("/api/v1/machines/{}", machine.uuid), &ada.cookie).await.expect(200);
@@ -131,7 +131,7 @@ on_each_database! {
         .await;
         let agents = async |query: &str| {
             let page = world.get(&format!("{PATH}{query}"), &person.cookie).await.expect(200);
-            page["sessions"].as_array().unwrap().iter().map(|found| found["agent_id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+            page["sessions"].as_array().unwrap().iter().map(|row| row["agent_id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(agents("").await, ["cursor", "codex"]);
         assert_eq!(agents("?agent=codex").await, ["codex"]);
@@ -171,9 +171,9 @@ on_each_database! {
             });
             world.event(&machine, &event).await.receipt();
         }
-        let found = listed(&world, &ada.cookie, "", 3).await["sessions"][0].clone();
-        assert_eq!((&found["cost_microdollars"], &found["unpriced"]), (&json!(7_500_000), &json!(true)));
-        let page = Browser::of(&world, &ada).get(&format!("/account/sessions/{}", found["id"].as_str().unwrap())).await;
+        let listed_session = listed(&world, &ada.cookie, "", 3).await["sessions"][0].clone();
+        assert_eq!((&listed_session["cost_microdollars"], &listed_session["unpriced"]), (&json!(7_500_000), &json!(true)));
+        let page = Browser::of(&world, &ada).get(&format!("/account/sessions/{}", listed_session["id"].as_str().unwrap())).await;
         let page = page.page(200);
         assert!(page.contains("<dt>Costs</dt><dd>$7.50 <span class=\"soft small\">a model has no price</span>"), "{page}");
         for reader in [&ada.cookie, &Credential::from(&machine)] {
@@ -198,12 +198,7 @@ on_each_database! {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_external_service_has_no_sessions() {
     let upstream = Upstream::start().await;
-    let url = upstream.url();
-    let world = World::with(|settings| {
-        settings.upstream.url = Some(url);
-        settings.upstream.token = Some(TOKEN.into());
-    })
-    .await;
+    let world = World::over(&upstream, |_| {}).await;
     let machine = Credential::from(&world.machine().await);
     for path in [PATH.to_owned(), format!("{PATH}/{SESSION}"), "/api/v1/usage/costs".to_owned()] {
         world.get(&path, &machine).await.refused(501, "embedded_log_required");

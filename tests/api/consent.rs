@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use harness::upstream::{Reply, Script, TOKEN, Upstream};
+use harness::upstream::{Reply, Script, Upstream};
 use serde_json::{Value, json};
 
 use blackbox::browser::Browser;
@@ -479,10 +479,7 @@ async fn world_over(upstream: &Upstream) -> World {
 
 /// The outbox sends waiting reports at this interval, besides the requests.
 async fn world_with_outbox(upstream: &Upstream, every: Duration) -> World {
-    let url = upstream.url();
-    World::with(|settings| {
-        settings.upstream.url = Some(url);
-        settings.upstream.token = Some(TOKEN.into());
+    World::over(upstream, |settings| {
         settings.consent.outbox_every = every;
         settings.upstream.breaker.failures = 0;
     })

@@ -2,7 +2,7 @@
 
 use domain::ids::MachineUuid;
 use domain::recorder::{Recorder, Recorders};
-use harness::upstream::{Reply, Script, TOKEN, Upstream};
+use harness::upstream::{Reply, Script, Upstream};
 use serde_json::{Value, json};
 use statistics::contract::{ActivityQuery, RecordScope};
 use store::account::Provision;
@@ -215,12 +215,7 @@ async fn report_about(world: &World, person: &Person, machine: &Machine) -> Stri
 #[tokio::test(flavor = "multi_thread")]
 async fn activity_of_foreign_computers_is_filtered_from_upstream_responses() {
     let upstream = Upstream::start().await;
-    let url = upstream.url();
-    let world = World::with(|settings| {
-        settings.upstream.url = Some(url);
-        settings.upstream.token = Some(TOKEN.into());
-    })
-    .await;
+    let world = World::over(&upstream, |_| {}).await;
     let ada = world.person("ada@example.com").await;
     let own = world.attached_machine(&ada).await;
     let copy = world.machine_of(&own.user_cuid).await;

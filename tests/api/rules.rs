@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use domain::rule::next_digest_after;
 use harness::event::{Chain, Machine};
 use harness::smtp::{MailServer, Setup};
-use harness::upstream::{TOKEN, Upstream};
+use harness::upstream::Upstream;
 use harness::{on_each_database, on_sqlite};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use blackbox::browser::Browser;
 use blackbox::client::{Credential, Response};
 use blackbox::eventually;
-use blackbox::receiver::Receiver;
+use blackbox::receiver::{Receiver, permit};
 use blackbox::world::{Person, World};
 
 const RULES: &str = "/api/v1/rules";
@@ -88,12 +88,7 @@ async fn mail(world: &World, subject: &str, count: usize) -> String {
 async fn notifying(world: World) -> World {
     world
         .restart_with(|settings| {
-            let webhooks = &mut settings.webhooks;
-            webhooks.enabled = true;
-            webhooks.allow_http = true;
-            webhooks.allow_private = vec!["127.0.0.0/8".parse().unwrap()];
-            webhooks.ports = (1..=u16::MAX).collect();
-            webhooks.look_every = Duration::from_millis(20);
+            permit(settings);
             settings.feeds.enabled = true;
             settings.mail.drain_every = Duration::from_millis(50);
         })
@@ -366,12 +361,7 @@ async fn of_two_nodes_one_sends_each_message() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_external_statistics_service_refuses_rules() {
     let upstream = Upstream::start().await;
-    let url = upstream.url();
-    let world = World::with(|settings| {
-        settings.upstream.url = Some(url);
-        settings.upstream.token = Some(TOKEN.into());
-    })
-    .await;
+    let world = World::over(&upstream, |_| {}).await;
     let person = world.person(ADA).await;
     let refused = world.post(RULES, &person.cookie, &json!({ "name": "x", "lane": "llm" })).await;
     assert_eq!(refused.refused(501, "embedded_log_required")["reason"], "external_statistics_service");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::trace::TraceContext;
-use harness::upstream::{Reply, Script, TOKEN, Upstream};
+use harness::upstream::{Reply, Script, Upstream};
 use reqwest::Method;
 use serde_json::json;
 
@@ -13,19 +13,10 @@ use blackbox::eventually;
 use blackbox::world::World;
 use harness::event::Chain;
 
-async fn world_over(upstream: &Upstream) -> World {
-    let url = upstream.url();
-    World::with(|settings| {
-        settings.upstream.url = Some(url);
-        settings.upstream.token = Some(TOKEN.into());
-    })
-    .await
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_is_forwarded_byte_for_byte_with_its_scope() {
     let upstream = Upstream::start().await;
-    let world = world_over(&upstream).await;
+    let world = World::over(&upstream, |_| {}).await;
     let person = world.person("ada@example.com").await;
     let machine = world.attached_machine(&person).await;
     let event = Chain::new(&machine).next();
@@ -46,7 +37,7 @@ async fn an_event_is_forwarded_byte_for_byte_with_its_scope() {
 async fn requests_to_the_upstream_continue_the_trace_of_the_client() {
     const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
     let upstream = Upstream::start().await;
-    let world = world_over(&upstream).await;
+    let world = World::over(&upstream, |_| {}).await;
     let machine = world.machine().await;
     let event = Chain::new(&machine).next();
     let sent = format!("00-{TRACE}-00f067aa0ba902b7-01");
@@ -72,7 +63,7 @@ async fn requests_to_the_upstream_continue_the_trace_of_the_client() {
 #[tokio::test(flavor = "multi_thread")]
 async fn chain_conflicts_of_the_upstream_pass_through_unchanged() {
     let upstream = Upstream::start().await;
-    let world = world_over(&upstream).await;
+    let world = World::over(&upstream, |_| {}).await;
     let machine = world.machine().await;
     let odd = Bytes::from_static(b"{\"error\" :\t\"chain_conflict\", \"n\": 1.00e0}\n");
     let cases: [(u16, Option<&str>, Option<&str>, Bytes); 7] = [
@@ -115,10 +106,7 @@ async fn chain_conflicts_of_the_upstream_pass_through_unchanged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_upstream_failure_is_424_and_retryable() {
     let upstream = Upstream::start().await;
-    let url = upstream.url();
-    let world = World::with(|settings| {
-        settings.upstream.url = Some(url);
-        settings.upstream.token = Some(TOKEN.into());
+    let world = World::over(&upstream, |settings| {
         settings.upstream.timeout = Duration::from_millis(400);
         settings.upstream.breaker.failures = 1000;
     })
@@ -161,7 +149,7 @@ async fn every_upstream_failure_is_424_and_retryable() {
 #[tokio::test(flavor = "multi_thread")]
 async fn retry_after_of_the_upstream_service_is_passed_to_the_sender() {
     let upstream = Upstream::start().await;
-    let world = world_over(&upstream).await;
+    let world = World::over(&upstream, |_| {}).await;
     let machine = world.machine().await;
     let asked = async |value: Option<&str>| -> u64 {
         let event = Chain::new(&machine).next();
@@ -187,7 +175,7 @@ async fn retry_after_of_the_upstream_service_is_passed_to_the_sender() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_refused_by_the_upstream_is_held() {
     let upstream = Upstream::start().await;
-    let world = world_over(&upstream).await;
+    let world = World::over(&upstream, |_| {}).await;
     let machine = world.machine().await;
     for status in [400, 404, 410, 413] {
         let event = Chain::new(&machine).next();
@@ -203,10 +191,7 @@ async fn an_event_refused_by_the_upstream_is_held() {
 
 /// A server with a circuit breaker that opens for a second after `failures` failures.
 async fn world_with_breaker(upstream: &Upstream, failures: u32) -> World {
-    let url = upstream.url();
-    World::with(|settings| {
-        settings.upstream.url = Some(url);
-        settings.upstream.token = Some(TOKEN.into());
+    World::over(upstream, |settings| {
         settings.upstream.breaker.failures = failures;
         settings.upstream.breaker.open = Duration::from_secs(1);
     })
@@ -266,7 +251,7 @@ async fn an_idle_upstream_is_degraded_only_while_its_circuit_breaker_is_open() {
 #[tokio::test(flavor = "multi_thread")]
 async fn upstream_responses_of_reads_pass_through_unchanged() {
     let upstream = Upstream::start().await;
-    let world = world_over(&upstream).await;
+    let world = World::over(&upstream, |_| {}).await;
     let machine = world.machine().await;
     let held = json!({ "n": 1 });
     world.event(&machine, &held).await.held("malformed_envelope");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::usage::{Allowance, Plan, RETROSPECTIVE};
-use harness::upstream::{TOKEN, Upstream};
+use harness::upstream::Upstream;
 use serde_json::{Value, json};
 
 use blackbox::client::{Credential, Response};
@@ -186,10 +186,7 @@ on_sqlite! {
 #[tokio::test(flavor = "multi_thread")]
 async fn receipts_of_an_external_service_are_counted_and_survive_a_restart() {
     let upstream = Upstream::start().await;
-    let url = upstream.url();
-    let world = World::with(|settings| {
-        settings.upstream.url = Some(url);
-        settings.upstream.token = Some(TOKEN.into());
+    let world = World::over(&upstream, |settings| {
         small_plans(&mut settings.plans);
     })
     .await;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use blackbox::browser::Browser;
 use blackbox::client::{Credential, Response};
 use blackbox::eventually;
-use blackbox::receiver::{Received, Receiver};
+use blackbox::receiver::{Received, Receiver, permit};
 use blackbox::world::{Person, World};
 use harness::event::Chain;
 use harness::{on_each_database, on_sqlite};
@@ -21,16 +21,7 @@ const KINDS: [&str; 5] = ["event.held", "agent.revoked", "computer.detached", "c
 
 /// The server with webhooks that may be on this machine.
 async fn on(world: World) -> World {
-    world
-        .restart_with(|settings| {
-            let webhooks = &mut settings.webhooks;
-            webhooks.enabled = true;
-            webhooks.allow_http = true;
-            webhooks.allow_private = vec!["127.0.0.0/8".parse().unwrap()];
-            webhooks.ports = (1..=u16::MAX).collect();
-            webhooks.look_every = Duration::from_millis(20);
-        })
-        .await
+    world.restart_with(permit).await
 }
 
 /// Adds an endpoint for all kinds; its path and its secret.

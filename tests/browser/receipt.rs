@@ -4,24 +4,10 @@ use serde_json::{Value, json};
 
 use crate::browser::{Browser, Role, pages};
 use blackbox::world::World;
+use harness::vectors::changed;
 
 fn vectors() -> Value {
     serde_json::from_slice(include_bytes!("../vectors/receipt.json")).unwrap()
-}
-
-/// Makes the changes of a vector.
-fn changed(case: &Value, original: &Value) -> Value {
-    let mut file = original.clone();
-    for step in case["changes"].as_array().unwrap() {
-        let (parent, name) = step["pointer"].as_str().unwrap().rsplit_once('/').unwrap();
-        match (file.pointer_mut(parent).unwrap(), step.get("value")) {
-            (Value::Object(members), Some(value)) => drop(members.insert(name.to_owned(), value.clone())),
-            (Value::Object(members), None) => drop(members.remove(name)),
-            (Value::Array(values), Some(value)) => values[name.parse::<usize>().unwrap()] = value.clone(),
-            (parent, value) => panic!("{parent} {value:?}"),
-        }
-    }
-    file
 }
 
 /// Chooses a file on the page, and waits for the result: the steps that fail with their words, and the fault of the form.

@@ -2,18 +2,13 @@
 
 use crate::browser::{Browser, Role, pages};
 use blackbox::eventually;
-use blackbox::receiver::Receiver;
+use blackbox::receiver::{Receiver, permit};
 use blackbox::world::World;
-use std::time::Duration;
 
 async fn with_webhooks() -> World {
     World::with(|settings| {
-        let webhooks = &mut settings.webhooks;
-        webhooks.enabled = true;
-        webhooks.allow_http = true;
-        webhooks.allow_private = vec!["127.0.0.0/8".parse().unwrap()];
-        webhooks.ports = (1024..=u16::MAX).collect();
-        webhooks.look_every = Duration::from_millis(20);
+        permit(settings);
+        settings.webhooks.ports = (1024..=u16::MAX).collect();
     })
     .await
 }

@@ -203,22 +203,29 @@ async fn the_tree_grows_after_a_death_of_the_sequencer() {
     }
 }
 
+/// Sends at most [`BEFORE`] events, until one has no response. Returns the bodies of all sent ones.
+async fn sent_until_death(server: &Server, machine: &Machine, chain: &mut Chain) -> Vec<Bytes> {
+    let client = Client::new();
+    let mut sent = Vec::new();
+    for _ in 0..BEFORE {
+        let body = Bytes::from(chain.next().to_string());
+        let response = client.event(&server.url, machine, body.clone()).await;
+        sent.push(body);
+        if response.is_none() {
+            break;
+        }
+    }
+    sent
+}
+
 /// Dies while the meter counts; every event is still counted once.
 async fn dies_while_counting(place: &str) {
     let home = Home::new().set("plans.FREE.memory_events", "10");
     let mut server = home.serve_failing(&format!("{place}=1*return")).await;
     let (machine, client) = (flow::machine(&home, &server).await, Client::new());
     let mut chain = Chain::new(&machine);
-    let mut sent = Vec::new();
     // The meter dies at the first event that it counts, perhaps before all three were sent.
-    for _ in 0..BEFORE {
-        let body = Bytes::from(chain.next().to_string());
-        let response = client.event(&server.url, &machine, body.clone()).await;
-        sent.push(body);
-        if response.is_none() {
-            break;
-        }
-    }
+    let sent = sent_until_death(&server, &machine, &mut chain).await;
     assert_eq!(server.process.exit().await.code(), None, "{place}");
 
     let server = home.serve().await;
@@ -337,16 +344,9 @@ async fn dies_while_matching(place: &str) {
     flow::device_approve(&server, &person, &user_code).await.unwrap().expect(200);
     let rule = json!({ "name": "Told", "event_type": "memory.*" });
     client.post(&format!("{}/api/v1/rules", server.url), person, &rule).await.expect(201);
-    let (mut chain, mut sent) = (Chain::new(&machine), Vec::new());
+    let mut chain = Chain::new(&machine);
     // The reader dies at the first events that it reads, perhaps before all were sent.
-    for _ in 0..BEFORE {
-        let body = Bytes::from(chain.next().to_string());
-        let response = client.event(&server.url, &machine, body.clone()).await;
-        sent.push(body);
-        if response.is_none() {
-            break;
-        }
-    }
+    let sent = sent_until_death(&server, &machine, &mut chain).await;
     assert_eq!(server.process.exit().await.code(), None, "{place}");
 
     let server = home.serve().await;

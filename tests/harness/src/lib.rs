@@ -12,6 +12,7 @@
 //! - [`smtp`]: a real mail server that stores received mails.
 //! - [`statements`]: a relay that counts the statements on the way to PostgreSQL.
 //! - [`upstream`]: a fake statistics service that records requests, checks them against the contract, and fails on request.
+//! - [`vectors`]: test vectors that are changes of one file.
 //!
 //! A test without its component reports that on standard error and ends; with `ATTACHE_TEST_REQUIRE_ALL=1`, which `make test` sets, it
 //! fails.
@@ -27,3 +28,4 @@ pub mod relay;
 pub mod smtp;
 pub mod statements;
 pub mod upstream;
+pub mod vectors;

@@ -19,6 +19,7 @@ use attache::server::Server;
 use chrono::TimeDelta;
 use domain::{Clock, Rng};
 use harness::postgres::TestDatabase;
+use harness::upstream::{TOKEN, Upstream};
 use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -51,6 +52,16 @@ impl World {
     /// A server on SQLite with changed settings.
     pub async fn with(change: impl FnOnce(&mut Settings)) -> Self {
         Self::start(change, None).await
+    }
+
+    /// A server on SQLite with an external statistics service and changed settings.
+    pub async fn over(upstream: &Upstream, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::with(|settings| {
+            settings.upstream.url = Some(upstream.url());
+            settings.upstream.token = Some(TOKEN.into());
+            change(settings);
+        })
+        .await
     }
 
     /// A server on PostgreSQL. `None` without a PostgreSQL cluster: the harness reports that, or fails the test.
