@@ -64,12 +64,12 @@ impl FilterQuery {
 
     /// Values of the fields of the form.
     pub fn from(&self) -> String {
-        self.from.parse().map(|day: Day| day.to_string()).unwrap_or_default()
+        self.filter().first.map(|day| day.to_string()).unwrap_or_default()
     }
 
     /// The last day, as the value of its field.
     pub fn to(&self) -> String {
-        self.to.parse().map(|day: Day| day.to_string()).unwrap_or_default()
+        self.filter().last.map(|day| day.to_string()).unwrap_or_default()
     }
 
     /// The text, as the value of its field.
