@@ -1,6 +1,8 @@
 //! 424: every endpoint returns it, with `Retry-After`, while a dependency is unavailable, and for each limit of the server
 //! (`docs/protocol/errors.md#reasons-of-424-and-503`).
 
+use std::time::Duration;
+
 use actors::upstream::Upstream;
 use api::connection::Connection;
 use api::{knowledge_routes, routes};
@@ -8,6 +10,7 @@ use app::config::Settings;
 use domain::secret::{Secret, SecretKind};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
+use sqlx::{Connection as _, PgConnection};
 use store::Pool;
 use store::pool::{scalar, script};
 
@@ -237,4 +240,22 @@ async fn every_route_and_page_is_refused_while_the_server_is_overloaded() {
     }
     drop(place);
     world.get("/llms.txt", &Credential::None).await;
+}
+
+/// A lock stands for the silence: it is held the table longer than a statement may wait (`database.lock_timeout`).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_outlasts_a_database_that_does_not_answer() {
+    let Some(world) = World::on_postgres().await else { return };
+    let url = world.server.app.settings.database.url.clone().unwrap();
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    let mut lock = connection.begin().await.unwrap();
+    sqlx::raw_sql("LOCK TABLE installation IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
+    let starting = world.beside();
+    let releasing = async {
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        lock.rollback().await.unwrap();
+    };
+    let (second, ()) = tokio::join!(starting, releasing);
+    let ada = second.person("ada@example.com").await;
+    second.attached_machine(&ada).await;
 }

@@ -19,6 +19,8 @@ mod places;
 mod refusal;
 mod schema;
 
+use std::time::Duration;
+
 use actors::anchor::Anchor;
 use actors::upstream::Upstream;
 use actors::witness::Witnesses;
@@ -40,6 +42,10 @@ pub use self::places::SCHEMA;
 pub use self::refusal::{Mismatch, StartRefusal};
 pub use self::schema::require as require_schema;
 use crate::config::Settings;
+
+/// Number of attempts of a start whose database stops answering, and the wait between two. Together they outlast a restart of PostgreSQL.
+const ATTEMPTS: u32 = 5;
+const ATTEMPT_WAIT: Duration = Duration::from_secs(1);
 
 /// How a start treats the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -69,7 +75,7 @@ pub async fn open(
     }
     let ground = StartContext { settings, clock, rng };
     let (store, log) = match start {
-        LogStart::Continue => ground.joined(id()).await?,
+        LogStart::Continue => ground.joined_in_attempts(id()).await?,
         LogStart::NewEpoch => epoch::begin(&ground, id()).await?,
     };
     let intake = Handle::new(ActorKind::Intake, settings.actors.of(ActorKind::Intake));
@@ -133,6 +139,24 @@ pub async fn compare(store: &Store, log: &Log) -> Result<Result<(), Mismatch>, O
 }
 
 impl StartContext<'_> {
+    /// The same as [`joined`](Self::joined), repeated while the database does not answer. As several processes may start at the same moment,
+    /// every step can be repeated.
+    async fn joined_in_attempts(&self, id: InstallationId) -> Result<(Store, Log), OpenError> {
+        for _ in 1..ATTEMPTS {
+            match self.joined(id).await {
+                Err(error) if error.is_unanswered() => {
+                    tracing::warn!(
+                        error = domain::reasons(&error),
+                        "the database does not answer; the start is repeated"
+                    );
+                    tokio::time::sleep(ATTEMPT_WAIT).await;
+                }
+                outcome => return outcome,
+            }
+        }
+        self.joined(id).await
+    }
+
     /// Returns a main database and a log that belong together. A pair without ids gets `id`.
     async fn joined(&self, id: InstallationId) -> Result<(Store, Log), OpenError> {
         if is_lone_log(self.settings) {

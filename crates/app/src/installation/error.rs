@@ -1,5 +1,8 @@
 //! Why the main database and the log cannot be opened.
 
+use statistics::log::LogError;
+use store::StoreError;
+
 use super::refusal::StartRefusal;
 
 /// The reason. The messages name a remedy.
@@ -7,10 +10,10 @@ use super::refusal::StartRefusal;
 pub enum OpenError {
     /// A database failed.
     #[error("the database failed")]
-    Store(#[from] store::StoreError),
+    Store(#[from] StoreError),
     /// The embedded log failed.
     #[error("the embedded statistics service failed")]
-    Log(#[from] statistics::log::LogError),
+    Log(#[from] LogError),
     /// The client of an external statistics service cannot be set up.
     #[error("the client of the external statistics service cannot be set up")]
     Client(#[from] statistics::client::ClientError),
@@ -26,4 +29,20 @@ pub enum OpenError {
     /// A new epoch of the log cannot start.
     #[error("a new epoch of the event log cannot begin: {0}")]
     Epoch(String),
+}
+
+impl OpenError {
+    /// Whether a start may succeed when it is repeated: a statement found an open database unavailable. A database that cannot be opened
+    /// is not among them, so that a wrong address is reported immediately.
+    pub(super) fn is_unanswered(&self) -> bool {
+        match self {
+            Self::Store(error) | Self::Log(LogError::Store(error)) => is_unanswered(error),
+            Self::Log(LogError::Sql { source, .. }) => store::error::is_unavailable(source),
+            _ => false,
+        }
+    }
+}
+
+fn is_unanswered(error: &StoreError) -> bool {
+    !matches!(error, StoreError::Open { .. }) && error.is_unavailable()
 }
