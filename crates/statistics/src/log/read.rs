@@ -163,19 +163,18 @@ impl Log {
     /// The number of an event in an SQLite file: from memory, the runs of ids, or, if another process has just appended it, the events.
     async fn number(&self, event_id: EventId) -> Result<Option<i64>, LogError> {
         const OPERATION: &str = "look for an event";
-        // Memory is read before the runs: an event leaves the memory only after it is in a run.
+        // In the order in which an event moves: it leaves the memory and the unindexed events only after it is in a run.
         let (recent, newest) = (self.recent.number(event_id), self.recent.last());
         if recent.is_some() {
             return Ok(recent);
         }
         let id = event_id.as_uuid();
-        let chunks = probe(statements::CHUNKS).bind(id).fetch_all(&self.pool).await.during(OPERATION)?;
-        if let Some(number) = chunks.iter().find_map(|row| number_in(&row.entries, id.as_bytes())) {
-            return Ok(Some(number));
-        }
         let unindexed = probe(statements::UNINDEXED).bind(newest).bind(id).fetch_optional(&self.pool);
-        let unindexed = unindexed.await.during(OPERATION)?;
-        Ok(unindexed.map(|row| row.id))
+        if let Some(row) = unindexed.await.during(OPERATION)? {
+            return Ok(Some(row.id));
+        }
+        let chunks = probe(statements::CHUNKS).bind(id).fetch_all(&self.pool).await.during(OPERATION)?;
+        Ok(chunks.iter().find_map(|row| number_in(&row.entries, id.as_bytes())))
     }
 
     /// `GET /v1/audit/checkpoint`: the signed note with its cosignatures.

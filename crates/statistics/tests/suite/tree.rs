@@ -2,6 +2,7 @@
 
 use domain::Digest;
 use domain::recorder::Recorder;
+use futures_util::future::join_all;
 use serde_json::Value;
 use statistics::checkpoint::{Checkpoint, VerifierKey};
 use statistics::log::{Log, LogError};
@@ -98,6 +99,26 @@ on_each_database! {
         assert_eq!(world.log.proof(&scope, id).await.unwrap().status, 200);
         scope.shown.computers.clear();
         assert_eq!(world.log.proof(&scope, id).await.unwrap().status, 404);
+    }
+
+    async fn events_are_found_while_another_process_indexes_them(world: World) {
+        let mut chain = Chain::new(&world);
+        let other = world.another(crate::world::ORIGIN).await.unwrap();
+        let events: Vec<Value> = (0..300).map(|_| chain.next()).collect();
+        for few in events.chunks(3) {
+            let appends: Vec<_> = few.iter().map(|event| world.append(event)).collect();
+            other.append(&appends).await.unwrap();
+            // The indexes are written once every event has its place.
+            let sequenced = async { while other.sequence(1000).await.unwrap().added > 0 {} };
+            let found = join_all(few.iter().map(async |event| {
+                let id = event["event_id"].as_str().unwrap().parse().unwrap();
+                for _ in 0..20 {
+                    let proof = world.log.proof(&scope_of(event), id).await.unwrap();
+                    assert_ne!(proof.status, 404, "{}", String::from_utf8_lossy(&proof.body));
+                }
+            }));
+            tokio::join!(sequenced, found);
+        }
     }
 
     async fn processes_that_sequence_at_once_grow_one_tree(world: World) {
