@@ -48,9 +48,36 @@ pages! {
         assert!(!browser.text().await.contains("Find an operation"));
     }
 
+    async fn the_guides_are_read_and_searched(_world: World, browser: Browser) {
+        browser.visit("/docs/guides").await;
+        browser.sees("Running a server").await;
+        browser.look("list").await;
+        browser.type_keys("/").await;
+        browser.type_into("Search guides and API", "chain conflict\n").await;
+        browser.sees("places for “chain conflict”").await;
+        browser.look("found").await;
+        browser.fill("Search guides and API", "post /api/v1/events\n").await;
+        browser.sees("API › Send an event").await;
+        browser.fill("Search guides and API", "zanzibar <b>\n").await;
+        browser.sees("Nothing has every word of “zanzibar <b>”").await;
+        browser.look("nothing").await;
+        browser.visit("/docs/guides/protocol/events").await;
+        browser.sees("Parts of this guide").await;
+        browser.look("guide").await;
+        browser.visit("/docs/guides/settings").await;
+        browser.sees("requests_max").await;
+        browser.look("settings").await;
+        browser.visit("/docs/guides/nothing").await;
+        browser.sees("No such guide").await;
+        browser.follow("The guides").await;
+        browser.sees("The first hour").await;
+    }
+
     async fn every_page_leads_to_it(_world: World, browser: Browser) {
         browser.visit("/signin").await;
         browser.follow("API").await;
         assert_eq!(browser.path().await, "/docs");
+        browser.follow("The guides").await;
+        assert_eq!(browser.path().await, "/docs/guides");
     }
 }

@@ -1,5 +1,6 @@
 //! `/docs`: the machine-readable description, for people.
 
+pub mod guides;
 mod reference;
 mod samples;
 mod schema;

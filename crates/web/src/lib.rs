@@ -85,6 +85,8 @@ pub fn routes() -> Vec<Page> {
         show("/apple-touch-icon.png", get(well_known::touch_icon)),
         show("/robots.txt", get(well_known::robots)),
         show("/docs", docs::page()),
+        show("/docs/guides", get(docs::guides::show)),
+        show("/docs/guides/{*name}", get(docs::guides::show_one)),
         show("/account", get(account::home::show)),
         show("/account/consent", get(account::consent::show)),
         form("/account/consent", post(account::consent::save)),

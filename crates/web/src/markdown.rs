@@ -1,12 +1,13 @@
-//! Markdown of memories as HTML for a page.
+//! Markdown as HTML for a page.
 //!
-//! The text is foreign: a web page or a program wrote it. The output contains only elements that this file writes, and every text and
-//! attribute is escaped. HTML in the text is shown as text; pictures are named and not loaded; links lead to http, https and mailto only.
+//! The text of a memory is foreign: a web page or a program wrote it. The output contains only elements that this file writes, and every text
+//! and attribute is escaped. HTML in the text is shown as text; pictures are named and not loaded; links lead to http, https and mailto only.
+//! A document of this project is written the same way, with its own links and with an id for each heading.
 
 use std::fmt::Write;
 
 use domain::foreign::visible;
-use pulldown_cmark::{Alignment, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Alignment, Event, Options, Parser, Tag, TagEnd};
 use url::Url;
 
 /// Maximum depth of nested elements. Deeper content is shown without its element.
@@ -21,18 +22,91 @@ pub(crate) fn html(markdown: &str) -> String {
     page.html
 }
 
+/// A document of this project.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// The HTML below the title.
+    pub html: String,
+    /// The text below the title, then one section for each further heading.
+    pub sections: Vec<DocumentSection>,
+}
+
+/// A heading of a document and the text up to the next one.
+#[derive(Debug, Default)]
+pub(crate) struct DocumentSection {
+    /// The heading; for the first section the title of the document.
+    pub heading: String,
+    /// The id of the heading.
+    pub anchor: String,
+    /// Level of the heading: 1 for the title.
+    pub level: usize,
+    /// The words without their marks.
+    pub text: String,
+}
+
+/// A document that begins with its title. `link` returns the target of a link; a link without a target is shown as text.
+pub(crate) fn document(markdown: &str, link: impl Fn(&str) -> Option<String>) -> Document {
+    let mut page = Writer::default();
+    let mut sections: Vec<DocumentSection> = Vec::new();
+    let mut events = parser(markdown).peekable();
+    while let Some(event) = events.next() {
+        match event {
+            Event::Start(Tag::Heading { level, .. }) => {
+                let level = level as usize;
+                let inside = |event: &Event<'_>| !matches!(event, Event::End(TagEnd::Heading(_)));
+                let inside: Vec<Event<'_>> = std::iter::from_fn(|| events.next_if(inside)).collect();
+                let heading: String = inside.iter().filter_map(words_of).collect();
+                let anchor = anchor(&heading);
+                if sections.is_empty() {
+                    events.next();
+                } else {
+                    page.heading(level.saturating_sub(1), Some(&anchor));
+                    for event in inside {
+                        page.event(event);
+                    }
+                }
+                sections.push(DocumentSection { heading, anchor, level, text: String::new() });
+            }
+            Event::Start(Tag::Link { dest_url, .. }) => match link(&dest_url) {
+                Some(target) => page.anchor(&target),
+                None => page.push("", ""),
+            },
+            event => {
+                if let Some(section) = sections.last_mut() {
+                    section.text.push_str(words_of(&event).unwrap_or_default());
+                }
+                page.event(event);
+            }
+        }
+    }
+    for section in &mut sections {
+        section.text = section.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    Document { html: page.html, sections }
+}
+
+/// The id of a heading: letters, digits, `-` and `_` in lower case, with `-` for each space, as sites that show repositories make it.
+fn anchor(heading: &str) -> String {
+    let lower = heading.to_lowercase();
+    let kept = lower.chars().filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter));
+    kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+}
+
+/// The words of an event: its text, or the space that its element stands for.
+fn words_of<'e>(event: &'e Event<'_>) -> Option<&'e str> {
+    match event {
+        Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text) => Some(text),
+        Event::SoftBreak | Event::HardBreak | Event::Rule => Some(" "),
+        Event::End(tag) if is_block(*tag) => Some(" "),
+        _ => None,
+    }
+}
+
 /// The words of a text without its marks, in one line: for excerpts.
 pub(crate) fn plain(markdown: &str) -> String {
     let mut words = String::with_capacity(markdown.len());
     for event in parser(markdown) {
-        match event {
-            Event::Text(text) | Event::Code(text) | Event::Html(text) | Event::InlineHtml(text) => {
-                words.push_str(&text);
-            }
-            Event::SoftBreak | Event::HardBreak | Event::Rule => words.push(' '),
-            Event::End(tag) if is_block(tag) => words.push(' '),
-            _ => {}
-        }
+        words.push_str(words_of(&event).unwrap_or_default());
     }
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -93,7 +167,7 @@ impl Writer {
     fn start(&mut self, tag: Tag<'_>) {
         let (begin, end): (&str, &'static str) = match tag {
             Tag::Paragraph => ("<p>", "</p>\n"),
-            Tag::Heading { level, .. } => return self.heading(level),
+            Tag::Heading { level, .. } => return self.heading(level as usize, None),
             Tag::BlockQuote(_) => ("<blockquote>\n", "</blockquote>\n"),
             // The language of the block is not shown.
             Tag::CodeBlock(_) => (
@@ -146,12 +220,17 @@ impl Writer {
         }
     }
 
-    fn heading(&mut self, level: HeadingLevel) {
-        const TAGS: [(&str, &str); 5] =
-            [("<h2>", "</h2>\n"), ("<h3>", "</h3>\n"), ("<h4>", "</h4>\n"), ("<h5>", "</h5>\n"), ("<h6>", "</h6>\n")];
-        self.level = (level as usize).min(self.level + 1).min(TAGS.len());
-        let (begin, end) = TAGS[self.level - 1];
-        self.push(begin, end);
+    fn heading(&mut self, level: usize, id: Option<&str>) {
+        const ENDS: [&str; 5] = ["</h2>\n", "</h3>\n", "</h4>\n", "</h5>\n", "</h6>\n"];
+        self.level = level.clamp(1, ENDS.len()).min(self.level + 1);
+        let mut begin = format!("<h{}", self.level + 1);
+        if let Some(id) = id {
+            begin.push_str(" id=\"");
+            escape(&mut begin, id);
+            begin.push('"');
+        }
+        begin.push('>');
+        self.push(&begin, ENDS[self.level - 1]);
     }
 
     fn numbered(&mut self, first: u64) {
@@ -171,9 +250,10 @@ impl Writer {
     }
 
     fn link(&mut self, url: &str) {
-        if !is_followed(url) {
-            return self.push("", "");
-        }
+        if is_followed(url) { self.anchor(url) } else { self.push("", "") }
+    }
+
+    fn anchor(&mut self, url: &str) {
         let mut begin = String::from("<a href=\"");
         escape(&mut begin, url);
         begin.push_str("\" rel=\"noreferrer noopener nofollow\">");
@@ -229,6 +309,32 @@ mod tests {
         let table = html("| a | b |\n|---|--:|\n| 1 | 2 |\n");
         assert!(table.contains("<thead><tr><th>a</th><th class=\"right\">b</th></tr></thead><tbody>"), "{table}");
         assert!(table.contains("<td>1</td><td class=\"right\">2</td>") && table.ends_with("</tbody></table></div>\n"));
+    }
+
+    #[test]
+    fn a_document_has_its_title_its_anchors_and_its_own_links() {
+        let text = "# The *title*\n\nA [b](b.md#c) and [d](../d.rs).\n\n## A `kill -9`, twice\n\ne\nf\n\n### Low\n\n## Last_one\n\n| g | h |\n|---|---|\n| i | j |\n";
+        let Document { html, sections } =
+            document(text, |link| link.strip_suffix(".md#c").map(|name| format!("{name}#c")));
+        assert!(!html.contains("title"), "{html}");
+        for part in [
+            "<a href=\"b#c\" rel=\"noreferrer noopener nofollow\">b</a> and d.",
+            "<h2 id=\"a-kill--9-twice\">A <code>kill -9</code>, twice</h2>",
+            "<h3 id=\"low\">Low</h3>",
+            "<h2 id=\"last_one\">Last_one</h2>",
+        ] {
+            assert!(html.contains(part), "{part}\n{html}");
+        }
+        let sections: Vec<_> = sections.iter().map(|one| (&one.heading[..], &one.anchor[..], &one.text[..])).collect();
+        assert_eq!(
+            sections,
+            [
+                ("The title", "the-title", "A b and d."),
+                ("A kill -9, twice", "a-kill--9-twice", "e f"),
+                ("Low", "low", ""),
+                ("Last_one", "last_one", "g h i j"),
+            ]
+        );
     }
 
     #[test]
