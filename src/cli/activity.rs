@@ -217,7 +217,7 @@ impl EventTable {
 }
 
 /// The sentence of an event with the word of its tone; its type if an external service sent none.
-fn sentence(event: &Value) -> String {
+pub fn sentence(event: &Value) -> String {
     let text = |name: &str| event.get(name).and_then(Value::as_str);
     let Some(summary) = text("summary") else { return text("event_type").unwrap_or("-").to_owned() };
     let tone = match text("tone").map(str::parse::<Tone>) {
@@ -228,7 +228,8 @@ fn sentence(event: &Value) -> String {
     Summary { text: summary.to_owned(), tone }.sentence()
 }
 
-fn cut(text: &str, chars_max: usize) -> String {
+/// A text of at most `chars_max` characters; a longer one ends with `…`.
+pub fn cut(text: &str, chars_max: usize) -> String {
     if text.chars().count() <= chars_max {
         return text.to_owned();
     }

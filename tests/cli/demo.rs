@@ -82,7 +82,7 @@ async fn the_profile_of_the_demo_can_be_reused() {
     let [profile] = profiles(&home).try_into().unwrap();
     assert!(output.stderr.contains(&format!("attache event tail --profile {profile}")), "{output:?}");
     let tail = home.run(&["event", "tail", "--count", "3", "--profile", &profile]);
-    assert!(tail.said().contains("skill.invoked"), "{tail:?}");
+    assert!(tail.said().contains("demo · 120 → 7 tokens"), "{tail:?}");
     assert!(home.run(&["search", "tides", "--profile", &profile]).said().starts_with(" 1. Tides"));
     let sent = home.run(&["event", "send", "--type", "llm.failed", "--profile", &profile, "--json"]).json();
     assert_eq!(sent["seq"], 3);

@@ -66,7 +66,11 @@ async fn tailing_starts_at_the_given_time_and_ends_after_a_count() {
     assert_eq!(ids(tail(&["--count", "1"]).said()), all[241..242]);
     assert_eq!(ids(tail(&["--lane", "llm", "--count", "1"]).said()), std::slice::from_ref(&llm));
     let table = home.run(&["event", "tail", "--lines", "1", "--count", "1"]);
-    assert!(table.said().contains("llm.failed") && table.said().contains(&llm) && table.said().contains("seq 250"));
+    assert!(
+        table.said().contains("Called a model · failed")
+            && table.said().contains(&llm)
+            && table.said().contains("seq 250")
+    );
     tail(&["--lane", "dream"]).refused(2, &["--lane"]);
     tail(&["--since", "0", "--lines", "1"]).refused(2, &["cannot be used with"]);
 }

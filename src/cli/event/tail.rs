@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 use wire::activity::Unclassified;
 
+use crate::cli::activity::{cut, sentence};
 use crate::cli::connection::{CredentialArgs, Remote, RequestError};
 use crate::cli::failure::Done;
 use crate::cli::{output, terminal};
@@ -21,6 +22,9 @@ const EVERY: Duration = Duration::from_secs(2);
 
 /// Events per page.
 const PAGE: u16 = 100;
+
+/// Maximum length of a sentence in characters.
+const SENTENCE_MAX: usize = 40;
 
 /// Maximum number of remembered keys of printed entries.
 const SHOWN_MAX: usize = 20_000;
@@ -150,14 +154,14 @@ impl Entry {
                 output::print_json_line(&value);
             }
             Self::Event(event) => output::print(&format!(
-                "{}  {:<24}  {}  {}",
+                "{}  {:<40}  {}  {}",
                 terminal::styled(terminal::FAINT, visible(text(event, "received_at"))),
-                visible(text(event, "event_type")),
+                visible(&cut(&sentence(event), SENTENCE_MAX)),
                 visible(text(event, "event_id")),
                 terminal::styled(terminal::FAINT, format!("{} seq {}", visible(text(event, "agent_id")), event["seq"])),
             )),
             Self::Held(held) => output::print(&format!(
-                "{}  {:<24}  {}  {}",
+                "{}  {:<40}  {}  {}",
                 terminal::styled(terminal::FAINT, date_time(held.received_at)),
                 visible(held.event_type.as_deref().unwrap_or("-")),
                 visible(held.event_id.as_deref().unwrap_or("-")),
