@@ -57,12 +57,12 @@ pages! {
         browser.sees("places for “chain conflict”").await;
         browser.look("found").await;
         browser.fill("Search guides and API", "post /api/v1/events\n").await;
-        browser.sees("API › Send an event").await;
+        browser.sees("Send an event").await;
         browser.fill("Search guides and API", "zanzibar <b>\n").await;
         browser.sees("Nothing has every word of “zanzibar <b>”").await;
         browser.look("nothing").await;
         browser.visit("/docs/guides/protocol/events").await;
-        browser.sees("Parts of this guide").await;
+        browser.sees("Event envelope").await;
         browser.look("guide").await;
         browser.visit("/docs/guides/settings").await;
         browser.sees("requests_max").await;

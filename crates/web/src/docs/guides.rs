@@ -39,7 +39,7 @@ struct GuidesPage<'g> {
 }
 
 impl GuidesPage<'_> {
-    /// The list.
+    /// The page with the list of all guides.
     fn new(site: &Site, visitor: Option<&SignedIn>) -> Self {
         Self {
             frame: PageLayout::new(site, visitor),

@@ -53,7 +53,7 @@ const GROUPS: [(&str, &[(&str, &str)]); 4] = [
 /// Name of the guide that is the file of settings itself.
 const SETTINGS: &str = "settings";
 
-/// All guides.
+/// The guides of one version, by reader.
 #[derive(Debug)]
 pub struct Library(Vec<GuideGroup>);
 
@@ -66,7 +66,7 @@ pub struct GuideGroup {
     pub guides: Vec<Guide>,
 }
 
-/// One guide.
+/// A document as a page.
 #[derive(Debug)]
 pub struct Guide {
     /// Its path below `/docs/guides/`.
@@ -87,7 +87,7 @@ impl Library {
         Self(groups)
     }
 
-    /// The guides by reader.
+    /// The guides by reader, in the order of the page.
     pub fn groups(&self) -> &[GuideGroup] {
         &self.0
     }
@@ -113,7 +113,7 @@ impl Guide {
         Self { name, html, sections }
     }
 
-    /// The title.
+    /// The title, which is its first heading.
     pub fn title(&self) -> &str {
         self.sections.first().map_or("", |section| &section.heading)
     }

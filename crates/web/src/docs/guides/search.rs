@@ -57,8 +57,10 @@ pub fn find<'s>(
                 continue;
             };
             let what = operation["description"].as_str().unwrap_or_default();
-            let text = format!("{} {path}. {what}", method.to_uppercase());
-            if let Some((weight, excerpt)) = fit(&words, id, summary, &text) {
+            let request = format!("{} {path}", method.to_uppercase());
+            // A request is what a reader calls an operation, so it weighs as much as a heading.
+            let text = format!("{request}. {what}");
+            if let Some((weight, excerpt)) = fit(&words, id, &format!("{summary} {request}"), &text) {
                 found.push((
                     weight,
                     FoundSection { title: "API", heading: summary, address: format!("#{id}"), excerpt },
