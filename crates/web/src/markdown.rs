@@ -142,6 +142,8 @@ struct Writer {
     /// How the columns of the open table are aligned, and the column of the next cell.
     columns: Vec<Alignment>,
     column: usize,
+    /// Number of tables so far.
+    tables: usize,
     in_head: bool,
 }
 
@@ -178,13 +180,7 @@ impl Writer {
             Tag::List(Some(first)) => return self.numbered(first),
             Tag::List(None) => ("<ul>\n", "</ul>\n"),
             Tag::Item => ("<li>", "</li>\n"),
-            Tag::Table(columns) => {
-                self.columns = columns;
-                (
-                    "<div class=\"scroll\" role=\"region\" aria-label=\"Table\" tabindex=\"0\"><table>\n",
-                    "</tbody></table></div>\n",
-                )
-            }
+            Tag::Table(columns) => return self.table(columns),
             Tag::TableHead => {
                 (self.in_head, self.column) = (true, 0);
                 ("<thead><tr>", "</tr></thead><tbody>\n")
@@ -236,6 +232,15 @@ impl Writer {
     fn numbered(&mut self, first: u64) {
         let begin = if first == 1 { "<ol>\n".to_owned() } else { format!("<ol start=\"{first}\">\n") };
         self.push(&begin, "</ol>\n");
+    }
+
+    /// A table that can be scrolled. The names of regions of a page must differ.
+    fn table(&mut self, columns: Vec<Alignment>) {
+        self.columns = columns;
+        self.tables += 1;
+        let label = format!("aria-label=\"Table {}\"", self.tables);
+        let begin = format!("<div class=\"scroll\" role=\"region\" {label} tabindex=\"0\"><table>\n");
+        self.push(&begin, "</tbody></table></div>\n");
     }
 
     fn cell(&mut self) {
@@ -308,6 +313,7 @@ mod tests {
         }
         let table = html("| a | b |\n|---|--:|\n| 1 | 2 |\n");
         assert!(table.contains("<thead><tr><th>a</th><th class=\"right\">b</th></tr></thead><tbody>"), "{table}");
+        assert!(html("|a|\n|-|\n\n|b|\n|-|\n").contains("aria-label=\"Table 2\""));
         assert!(table.contains("<td>1</td><td class=\"right\">2</td>") && table.ends_with("</tbody></table></div>\n"));
     }
 
