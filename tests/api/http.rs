@@ -70,6 +70,20 @@ async fn icons_and_rules_for_crawlers_are_at_their_fixed_paths() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_guide_is_read_without_signing_in_and_an_unknown_one_is_not_found() {
+    let world = World::on_sqlite().await;
+    for (name, status, text) in [
+        ("protocol/events", 200, "Event envelope"),
+        ("settings", 200, "requests_max"),
+        ("decisions/0001-credentials", 404, "No such guide"),
+    ] {
+        let page = world.get(&format!("/docs/guides/{name}"), &Credential::None).await;
+        assert_eq!(page.status, status, "{name}");
+        assert!(String::from_utf8_lossy(&page.body).contains(text), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_description_of_the_api_is_compressed_for_clients_that_accept_it() {
     let world = World::on_sqlite().await;
     let plain = world.get("/docs", &Credential::None).await;

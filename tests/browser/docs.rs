@@ -67,10 +67,6 @@ pages! {
         browser.visit("/docs/guides/settings").await;
         browser.sees("requests_max").await;
         browser.look("settings").await;
-        browser.visit("/docs/guides/nothing").await;
-        browser.sees("No such guide").await;
-        browser.follow("The guides").await;
-        browser.sees("The first hour").await;
     }
 
     async fn every_page_leads_to_it(_world: World, browser: Browser) {
