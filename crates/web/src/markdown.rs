@@ -32,7 +32,7 @@ pub(crate) struct Document {
 }
 
 /// A heading of a document and the text up to the next one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DocumentSection {
     /// The heading; for the first section the title of the document.
     pub heading: String,
@@ -80,7 +80,7 @@ pub(crate) fn document(markdown: &str, link: impl Fn(&str) -> Option<String>) ->
         }
     }
     for section in &mut sections {
-        section.text = section.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        section.text = one_line(&section.text);
     }
     Document { html: page.html, sections }
 }
@@ -108,6 +108,10 @@ pub(crate) fn plain(markdown: &str) -> String {
     for event in parser(markdown) {
         words.push_str(words_of(&event).unwrap_or_default());
     }
+    one_line(&words)
+}
+
+fn one_line(words: &str) -> String {
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -33,8 +33,6 @@ struct GuidesPage<'g> {
     found: Option<Vec<FoundSection<'g>>>,
     /// The guide that is shown; `None` for the list and for results.
     guide: Option<&'g Guide>,
-    /// Name of that guide.
-    shown: &'g str,
     version: &'static str,
 }
 
@@ -47,9 +45,12 @@ impl GuidesPage<'_> {
             query: "",
             found: None,
             guide: None,
-            shown: "",
             version: env!("CARGO_PKG_VERSION"),
         }
+    }
+
+    fn is_shown(&self, one: &Guide) -> bool {
+        self.guide.is_some_and(|guide| guide.name == one.name)
     }
 }
 
@@ -77,6 +78,6 @@ pub async fn show_one(State(site): State<Site>, Visitor(visitor): Visitor, Path(
         };
         return Err(PageError::shown(&site, visitor.as_ref(), StatusCode::NOT_FOUND, texts));
     };
-    let page_of = GuidesPage { guide: Some(guide), shown: guide.name, ..GuidesPage::new(&site, visitor.as_ref()) };
+    let page_of = GuidesPage { guide: Some(guide), ..GuidesPage::new(&site, visitor.as_ref()) };
     Ok(page(StatusCode::OK, &page_of))
 }
