@@ -11,6 +11,10 @@ use crate::probes::rows::{AccountRow, IdentityRow, PersonRow};
 use crate::row::{limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, joined, probes};
 
+/// Locks an account, so that concurrent transactions count its rows one after the other.
+pub(crate) const LOCK_ACCOUNT: &str =
+    "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
+
 /// An account with the name of its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {

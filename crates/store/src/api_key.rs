@@ -5,6 +5,7 @@ use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope, KeyConsent};
 use domain::ids::{ApiKeyId, MachineUuid, SpaceId, UserAccountId};
 use domain::secret::SecretHash;
 
+use crate::account::LOCK_ACCOUNT;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, probe, query, scalar};
@@ -52,7 +53,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                query(LOCK).bind(key.account.as_str()).execute(&mut *tx).await?;
+                query(LOCK_ACCOUNT).bind(key.account.as_str()).execute(&mut *tx).await?;
                 let made: i64 = scalar(MADE).bind(key.id.as_uuid()).fetch_one(&mut *tx).await?;
                 if made > 0 {
                     return Ok(KeyCreate::AlreadyMade);
@@ -176,9 +177,6 @@ impl Store {
     }
 }
 
-/// Locks the account, so that concurrent requests count all keys.
-const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
-
 /// The valid keys of an account.
 const GOOD: &str = "SELECT COUNT(*) FROM api_keys
     WHERE account_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)";
@@ -206,7 +204,7 @@ pub(crate) async fn add_key_of_computer(
 ) -> Result<KeyCreate, sqlx::Error> {
     const ADD: &str = "INSERT INTO api_keys (id, account_id, name, key_hash, scopes, created_at, machine_uuid)
         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (key_hash) DO NOTHING";
-    query(LOCK).bind(key.account).execute(&mut *tx).await?;
+    query(LOCK_ACCOUNT).bind(key.account).execute(&mut *tx).await?;
     query(REVOKE_OF_MACHINE).bind(key.machine.as_uuid()).bind(now).execute(&mut *tx).await?;
     let good: i64 = scalar(GOOD).bind(key.account).bind(now).fetch_one(&mut *tx).await?;
     if good >= i64::from(keys_max) {

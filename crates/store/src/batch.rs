@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::account::LOCK_ACCOUNT;
 use crate::error::{Corrupt, StoreError};
 use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
@@ -142,8 +143,6 @@ impl Store {
         running_max: u32,
         now: Timestamp,
     ) -> Result<BatchCreate, StoreError> {
-        // Locks the account, so that concurrent requests count all batches.
-        const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
         const RUNNING: &str = "SELECT COUNT(*) FROM batches WHERE account_id = $1 AND state = 'running' AND kind = $2";
         const ADD: &str = "INSERT INTO batches (id, account_id, spaces, total, state, created_at, key_spaces,
                 idempotency_key, body_sha256, kind)
@@ -155,7 +154,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                query(LOCK).bind(new.account.as_str()).execute(&mut *tx).await?;
+                query(LOCK_ACCOUNT).bind(new.account.as_str()).execute(&mut *tx).await?;
                 if let Some(key) = &new.key
                     && let Some(known) = known_by_key(tx, new, key).await?
                 {

@@ -5,6 +5,7 @@ use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::space::{AccessType, DEFAULT_NAME, Space, SpaceName};
 use uuid::Uuid;
 
+use crate::account::LOCK_ACCOUNT;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, query, scalar};
@@ -44,8 +45,6 @@ const SEEN: &str = "SELECT s.id, s.account_id, COALESCE(a.name, p.name) AS owner
         LEFT JOIN persons p ON p.account_id = s.account_id
         LEFT JOIN space_members m ON m.space_id = s.id AND m.account_id = ";
 
-/// Locks an account, so that concurrent transactions count its rows one after the other.
-const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
 const ADD: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_default, created_at)
     VALUES ($1, $2, $3, $4, $5, $6)";
 const JOIN: &str = "INSERT INTO space_members (space_id, account_id, access, is_favorite) VALUES ($1, $2, $3, FALSE)
@@ -68,7 +67,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                query(LOCK).bind(owner.as_str()).execute(&mut *tx).await?;
+                query(LOCK_ACCOUNT).bind(owner.as_str()).execute(&mut *tx).await?;
                 let spaces: i64 = scalar(OWNED).bind(owner.as_str()).fetch_one(&mut *tx).await?;
                 if spaces >= i64::from(spaces_max) {
                     return Ok(SpaceCreate::TooMany);
@@ -102,7 +101,7 @@ impl Store {
             return Ok(id.into());
         }
         in_transaction!(&self.pool, |tx| {
-            query(LOCK).bind(owner.as_str()).execute(&mut *tx).await?;
+            query(LOCK_ACCOUNT).bind(owner.as_str()).execute(&mut *tx).await?;
             let existing: Option<Uuid> = scalar(DEFAULT).bind(owner.as_str()).fetch_optional(&mut *tx).await?;
             if let Some(id) = existing {
                 return Ok(id.into());

@@ -8,6 +8,7 @@ use domain::{Timestamp, webhook};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::account::LOCK_ACCOUNT;
 use crate::error::{Corrupt, StoreError};
 use crate::notice::{kinds_of_text, kinds_text, with_more};
 use crate::operation::{During, Operation};
@@ -111,8 +112,6 @@ impl Store {
     /// Stores an endpoint; `false` if the account has `per_account_max`.
     #[boxed]
     pub async fn webhook_create(&self, new: &NewWebhook, per_account_max: u32) -> Result<bool, StoreError> {
-        // Locks the account, so that concurrent requests count all endpoints.
-        const LOCK: &str = "UPDATE accounts SET user_account_id = user_account_id WHERE user_account_id = $1";
         const COUNT: &str = "SELECT COUNT(*) FROM webhooks WHERE account_id = $1";
         const ADD: &str = "INSERT INTO webhooks (id, account_id, url, description, kinds, secret, created_at,
             disabled_at, disabled_why) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
@@ -121,7 +120,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                query(LOCK).bind(account).execute(&mut *tx).await?;
+                query(LOCK_ACCOUNT).bind(account).execute(&mut *tx).await?;
                 let there: i64 = scalar(COUNT).bind(account).fetch_one(&mut *tx).await?;
                 if there >= i64::from(per_account_max) {
                     return Ok(false);
