@@ -544,6 +544,30 @@ CREATE TABLE feed_entries (
 CREATE INDEX feed_entries_newest ON feed_entries (account_id, created_at, notification_id);
 CREATE INDEX feed_entries_oldest ON feed_entries (created_at);
 
+-- AUDIT LINKS
+
+CREATE TABLE audit_links (
+    id UUID PRIMARY KEY,
+    account_id TEXT NOT NULL REFERENCES accounts (user_account_id),
+    -- SHA-256 of the secret in the link.
+    token_hash BYTEA NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    -- The session that it shows; null if it shows a lane.
+    session_id UUID,
+    lane TEXT,
+    -- Days since 1970-01-01 of the first day of the lane that it shows.
+    first_day BIGINT,
+    with_content BOOLEAN NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL,
+    expires_at TIMESTAMPTZ NOT NULL,
+    last_used_at TIMESTAMPTZ,
+    CHECK ((session_id IS NULL) = (lane IS NOT NULL)),
+    CHECK ((lane IS NULL) = (first_day IS NULL))
+);
+
+CREATE INDEX audit_links_by_account ON audit_links (account_id, created_at);
+CREATE INDEX audit_links_expired ON audit_links (expires_at);
+
 -- RULES
 
 -- How far the reader of recorded events has come, and the number of its writes: of two readers, only one can write.

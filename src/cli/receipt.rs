@@ -17,6 +17,7 @@ use domain::tool::Tool;
 use serde_json::json;
 use statistics::audit_receipt::{AuditReceipt, BuildFault, Selection, build};
 use statistics::checkpoint::VerifierKey;
+use statistics::merkle::inclusion;
 
 use self::select::ReceiptFilter;
 use super::connection::{CredentialArgs, ProfileConnection, Remote};
@@ -89,8 +90,15 @@ pub async fn receipt(arguments: &Arguments) -> Done {
         with_content: arguments.with_content,
     };
     let server = connection.client.base_url().to_owned();
-    let receipt = build(&server, &verifier, &note, &selected.proofs, &mut tiles, &selection)
-        .map_err(|fault| not_built(&fault))?;
+    let receipt = build(
+        &server,
+        &verifier,
+        &note,
+        &selected.proofs,
+        |_, index, size| inclusion(&mut tiles, index, size),
+        &selection,
+    )
+    .map_err(|fault| not_built(&fault))?;
     let bytes = receipt.bytes().map_err(Failure::caused)?;
     replace_file(&arguments.output, &bytes, 0o644)
         .map_err(|error| Failure::refused(format!("{}: {error}", arguments.output.display())))?;

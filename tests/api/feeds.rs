@@ -276,11 +276,11 @@ on_sqlite! {
     async fn readings_of_an_address_are_rate_limited(world: World) {
         let world = on(world).await;
         let link = create(&world, &world.person("ada@example.com").await, &ALL).await;
-        let world = world.restart_with(|settings| settings.limits.feed_reads_per_minute = 2).await;
+        let world = world.restart_with(|settings| settings.limits.link_reads_per_minute = 2).await;
         assert_eq!(read(&world, &link).await.status, 200);
         assert_eq!(read(&world, "/feeds/x").await.status, 404);
         let refused = read(&world, &link).await;
-        assert_eq!(refused.refused(424, "temporarily_unavailable")["reason"], "too_many_feed_reads");
+        assert_eq!(refused.refused(424, "temporarily_unavailable")["reason"], "too_many_link_reads");
         assert!(refused.header("retry-after").is_some());
     }
 

@@ -13,6 +13,7 @@ mod agent_auth;
 mod agent_sessions;
 mod api_keys;
 mod audit;
+mod audit_links;
 mod budgets;
 mod clients;
 mod consent;

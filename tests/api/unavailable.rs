@@ -151,7 +151,7 @@ fn narrow(settings: &mut Settings) {
     settings.limits.registrations_per_minute = 1;
     settings.limits.claim_starts_per_minute = 1;
     settings.limits.code_guesses_per_minute = 1;
-    settings.limits.feed_reads_per_minute = 1;
+    settings.limits.link_reads_per_minute = 1;
 }
 
 on_each_database! {
@@ -213,7 +213,7 @@ on_sqlite! {
             ("too_many_guesses", post("/api/v1/device/deny", &person, json!({ "user_code": "BBBB-BBBB" })), post("/api/v1/device/deny", &person, json!({ "user_code": "BBBB-BBBB" }))),
             ("too_many_guesses", post("/api/v1/agent-auth/claim/complete", &person, complete.clone()), post("/api/v1/agent-auth/claim/complete", &person, complete)),
             ("quota_exceeded", post("/api/v1/events", &machine, chain.next()), post("/api/v1/events", &machine, chain.next())),
-            ("too_many_feed_reads", world.request(Method::GET, &feed, &none), world.request(Method::GET, &feed, &none)),
+            ("too_many_link_reads", world.request(Method::GET, &feed, &none), world.request(Method::GET, &feed, &none)),
         ];
         let mut seen: Vec<&str> = Vec::new();
         for (reason, first, second) in cases {

@@ -88,6 +88,7 @@ impl Tour {
 
         self.sign_in(EMAIL).await;
         self.feed(&person).await;
+        self.audit_link(&person).await;
 
         // A computer, registered over HTTP and by an operator.
         let body = json!({ "user_cuid": "tz4a98xxat96iws9zmbrgj3a", "machine_uuid": flow::uuid() });
@@ -225,6 +226,23 @@ impl Tour {
         assert_eq!(read(&new).await.status, 200);
         let ended = read(&old).await;
         self.error("a link that ended", &ended);
+    }
+
+    /// An audit link is shown and read.
+    async fn audit_link(&mut self, person: &Credential) {
+        let url = self.server.url.clone();
+        let request = Client::new().request(Method::POST, &format!("{url}/account/audits"), person);
+        let form = request.header("origin", &url).header("content-type", "application/x-www-form-urlencoded");
+        let page = Client::new().try_send(form.body("name=Review&days=7&lane=llm&first=2026-01-01")).await.unwrap();
+        let text = String::from_utf8_lossy(&page.body).into_owned();
+        if page.status == 400 {
+            assert!(text.contains("external statistics service"), "{text}");
+            return;
+        }
+        let token = text.split("/audits/").nth(1).unwrap_or_else(|| panic!("{text}")).split('<').next().unwrap();
+        let token = self.canaries.keep("token of an audit link", token.to_owned());
+        let read = Client::new().get(&format!("{url}/audits/{token}"), Credential::None).await;
+        assert_eq!(read.status, 200);
     }
 
     /// A sign-in on the pages: with a wrong code, then with the one from the mail.

@@ -311,7 +311,7 @@ pub const REASONS: [&str; 22] = [
     "too_many_claims",
     "too_many_guesses",
     "too_many_sign_ins",
-    "too_many_feed_reads",
+    "too_many_link_reads",
     "too_many_codes",
     "too_many_streams",
     "internal",

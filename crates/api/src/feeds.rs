@@ -23,7 +23,7 @@ pub async fn show(
     headers: HeaderMap,
     Named(token): Named,
 ) -> Result<Response, ApiError> {
-    limits.feed_read(address)?;
+    limits.link_read(address)?;
     let token = Secret::presented(token);
     let (feed, entries) = feeds.read(&token).await?;
     Ok((state.browser.feed)(&state, &headers, &token, &feed, &entries))

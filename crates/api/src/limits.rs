@@ -23,7 +23,7 @@ pub struct RateLimiters {
     claim_starts: Limiter,
     code_guesses: Limiter,
     sign_ins: Limiter,
-    feed_reads: Limiter,
+    link_reads: Limiter,
 }
 
 impl RateLimiters {
@@ -34,7 +34,7 @@ impl RateLimiters {
             claim_starts: Limiter::new("too_many_claims", settings.claim_starts_per_minute),
             code_guesses: Limiter::new("too_many_guesses", settings.code_guesses_per_minute),
             sign_ins: Limiter::new("too_many_sign_ins", settings.sign_ins_per_minute),
-            feed_reads: Limiter::new("too_many_feed_reads", settings.feed_reads_per_minute),
+            link_reads: Limiter::new("too_many_link_reads", settings.link_reads_per_minute),
         }
     }
 
@@ -58,9 +58,9 @@ impl RateLimiters {
         self.sign_ins.check(address)
     }
 
-    /// Counts a reading of a feed.
-    pub fn feed_read(&self, address: IpAddr) -> Result<(), ApiError> {
-        self.feed_reads.check(address)
+    /// Counts a reading of a feed or an audit link.
+    pub fn link_read(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.link_reads.check(address)
     }
 }
 

@@ -17,6 +17,7 @@ use app::services::activity::browse::Activity;
 use app::services::agent_sessions::AgentSessions;
 use app::services::agents::AccountAgents;
 use app::services::api_keys::ApiKeys;
+use app::services::audit_links::AuditLinks;
 use app::services::claims::ClaimConfirmations;
 use app::services::closing::Closings;
 use app::services::confirmation::RecentSignIn;
@@ -104,6 +105,7 @@ struct Services {
     agent_sessions: AgentSessions,
     agents: AccountAgents,
     api_keys: ApiKeys,
+    audit_links: AuditLinks,
     batches: Batches,
     claims: ClaimConfirmations,
     closings: Closings,
@@ -211,15 +213,20 @@ impl Services {
         let recent = RecentSignIn::new(app.clock.clone(), settings.signin.fresh_within);
         let agents = settings.agent_kinds().names().into_iter().map(str::to_owned).collect();
         let registry = Arc::clone(&app.registry);
+        let agent_sessions =
+            AgentSessions::new(app.upstream.clone(), Arc::clone(&app.registry), Arc::clone(&app.prices));
         Self {
             activity: Activity::new(ports(), app.upstream.clone(), settings.activity.clone(), agents, registry),
-            agent_sessions: AgentSessions::new(
-                app.upstream.clone(),
-                Arc::clone(&app.registry),
-                Arc::clone(&app.prices),
-            ),
+            agent_sessions: agent_sessions.clone(),
             agents: AccountAgents::new(ports()),
             api_keys: ApiKeys::new(ports(), settings.api_keys.per_account_max),
+            audit_links: AuditLinks::new(
+                ports(),
+                app.upstream.clone(),
+                agent_sessions,
+                Arc::clone(&app.registry),
+                Arc::clone(&app.urls),
+            ),
             batches: Batches::new(ports(), app.ingestion.clone(), knowledge.batch.clone()),
             claims: ClaimConfirmations::new(app.claims.clone(), recent.clone(), settings.claims.require_session),
             closings: Closings::new(ports(), Arc::clone(&app.urls)),
@@ -290,6 +297,7 @@ parts! {
     Ports = ports;
     Arc<Urls> = app.urls;
     ApiKeys = services.api_keys;
+    AuditLinks = services.audit_links;
     Batches = services.batches;
     ClaimConfirmations = services.claims;
     AccountExport = services.export;

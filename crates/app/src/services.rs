@@ -22,6 +22,7 @@
 //! | [`usage`] | the usage of an account or a computer, as shares of its plan |
 //! | [`knowledge`] | search, batches, spaces, memories and filters of the knowledge API |
 //! | [`webhooks`] | endpoints that an account is notified at |
+//! | [`audit_links`] | links that show a session or a lane to others |
 //! | [`feeds`] | feeds of notifications |
 //! | [`rules`] | rules about recorded events, and the weekly digest |
 //! | [`oidc`] | sign-in with OpenID Connect providers |
@@ -30,6 +31,7 @@ pub mod activity;
 pub mod agent_sessions;
 pub mod agents;
 pub mod api_keys;
+pub mod audit_links;
 pub mod claims;
 pub mod closing;
 pub mod confirmation;

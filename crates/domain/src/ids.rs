@@ -101,6 +101,8 @@ uuid_v7_ids! {
     WebhookId;
     /// A rule of an account.
     RuleId;
+    /// An audit link; not its secret.
+    AuditLinkId;
 }
 
 macro_rules! cuid2_ids {

@@ -35,6 +35,7 @@
 //! | [`webhook`] | notifications of accounts: kinds, bodies, signatures |
 //! | [`rule`] | rules about recorded events, and the weekly digest |
 //! | [`feed`] | feeds of notifications for feed readers |
+//! | [`audit_link`] | links that show a session or a lane to others |
 //! | [`web_url`] | URLs of web pages and their canonical form |
 //! | [`words`] | stems of words for full-text search |
 //! | [`excerpt`] | excerpts of search results |
@@ -55,6 +56,7 @@
 pub mod agent_right;
 pub mod agent_session;
 pub mod api_key;
+pub mod audit_link;
 pub mod batch;
 mod brief;
 pub mod canonical;

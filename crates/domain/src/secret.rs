@@ -31,6 +31,8 @@ pub enum SecretKind {
     Session,
     /// Part of the link of a feed.
     Feed,
+    /// Part of an audit link.
+    AuditLink,
     /// Cookie of a browser that waits for its sign-in code.
     SignInTicket,
 }
@@ -50,6 +52,7 @@ impl SecretKind {
             Self::ApiKey => "ak_",
             Self::Session => "ses_",
             Self::Feed => "fdt_",
+            Self::AuditLink => "adl_",
             Self::SignInTicket => "sgn_",
         }
     }

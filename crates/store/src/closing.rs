@@ -330,10 +330,11 @@ async fn end_access(tx: &mut Tx<'_>, closing: &ClosingRow, now: Timestamp) -> Re
         "UPDATE api_keys SET revoked_at = $2 WHERE account_id = $1 AND revoked_at IS NULL",
         "UPDATE batches SET cancelled_at = $2 WHERE account_id = $1 AND state = 'running' AND cancelled_at IS NULL",
     ];
-    const DETACH: [&str; 5] = [
+    const DETACH: [&str; 6] = [
         "DELETE FROM watched_accounts WHERE account_id = $1",
         "DELETE FROM rules WHERE account_id = $1",
         "DELETE FROM feeds WHERE account_id = $1",
+        "DELETE FROM audit_links WHERE account_id = $1",
         "UPDATE machines SET account_id = NULL, attached_at = NULL, attached_by = NULL, secret_hash = NULL
             WHERE account_id = $1",
         "UPDATE spaces SET is_public = FALSE WHERE account_id = $1 AND is_public",

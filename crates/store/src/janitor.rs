@@ -129,6 +129,7 @@ impl Store {
         let codes_before = before(settings.signin_codes_kept.max(Duration::from_hours(1)));
         self.purge_kind(SIGNIN_ADDRESSES, codes_before, settings).await?;
         self.purge_kind(SIGNIN_ERRANDS, now, settings).await?;
+        self.purge_kind(AUDIT_LINKS, now, settings).await?;
         // Yesterday is kept, because clocks of processes may differ.
         self.purge_sender_days(Day::from(Day::of(now).number() - 1), settings).await?;
         // Runs before the computers, because it leaves some computers to be cleaned up.
@@ -225,6 +226,9 @@ const SIGNIN_ADDRESSES: &str = "DELETE FROM signin_addresses WHERE email IN
 
 const SIGNIN_ERRANDS: &str = "DELETE FROM signin_errands WHERE errand_hash IN
     (SELECT errand_hash FROM signin_errands WHERE expires_at < $1 LIMIT $2)";
+
+const AUDIT_LINKS: &str = "DELETE FROM audit_links WHERE id IN
+    (SELECT id FROM audit_links WHERE expires_at < $1 LIMIT $2)";
 
 const NODES: &str = "DELETE FROM nodes WHERE id IN
     (SELECT id FROM nodes WHERE last_beat_at < $1 LIMIT $2)";

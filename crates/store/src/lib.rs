@@ -36,6 +36,7 @@
 //! | [`notice`] | notifications of account owners |
 //! | [`webhook`] | endpoints of accounts, and the outbox of notifications |
 //! | [`feed`] | feeds of accounts, and their entries |
+//! | [`audit_link`] | links that show a session or a lane to others |
 //! | [`rule`] | rules about recorded events, and the weekly digest |
 //! | [`change`] | notifications to other processes about changed rows |
 //! | [`pool`] | common interface of both databases |
@@ -46,6 +47,7 @@ extern crate domain;
 
 pub mod account;
 pub mod api_key;
+pub mod audit_link;
 pub mod balance;
 pub mod batch;
 pub mod budget;

@@ -12,11 +12,13 @@
 //! | [`data`](mod@data) | the download of everything, and the end of the account |
 //! | [`webhooks`] | endpoints that the account is notified at |
 //! | [`feed`] | the same notifications in a feed reader |
+//! | [`audits`] | links that show a session or a lane to others |
 //! | [`undo`] | the pages that ask for a confirmation before something ends permanently |
 
 pub mod access;
 pub mod activity;
 pub mod agent;
+pub mod audits;
 pub mod computer;
 pub mod consent;
 pub mod costs;

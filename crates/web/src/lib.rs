@@ -6,6 +6,7 @@
 
 pub mod account;
 pub mod asset;
+pub mod audit;
 pub mod claim;
 mod compressed;
 pub mod device;
@@ -38,7 +39,7 @@ use api::browser::BrowserPages;
 use api::cookie::Cookies;
 use axum::extract::FromRef;
 use axum::http::Method;
-use axum::routing::{self, MethodRouter};
+use axum::routing::{MethodRouter, get, post};
 use axum::{Router, middleware};
 
 pub use self::flash::Flash;
@@ -46,7 +47,7 @@ pub use self::form::{LargeForms, PageForm};
 pub use self::frame::{PageLayout, page};
 pub use self::moment::Moment;
 pub use self::page_error::{PageError, PageErrorTexts, PageResult};
-pub use self::query::PageQuery;
+pub use self::query::{CursorQuery, PageQuery};
 pub use self::signed_in::SignedIn;
 pub use self::site::Site;
 pub use self::visitor::{Visitor, sign_in_path};
@@ -76,10 +77,7 @@ pub fn for_browsers() -> BrowserPages {
 
 /// Every page of the public listener.
 pub fn routes() -> Vec<Page> {
-    use routing::{get, post};
-    let show = |path, handler| Page { method: Method::GET, path, handler };
-    let form = |path, handler| Page { method: Method::POST, path, handler };
-    vec![
+    let mut pages = vec![
         show("/assets/{*path}", get(asset::serve)),
         show("/favicon.ico", get(well_known::icon)),
         show("/apple-touch-icon.png", get(well_known::touch_icon)),
@@ -100,7 +98,7 @@ pub fn routes() -> Vec<Page> {
         show("/account/costs/export", get(account::costs::export)),
         show("/account/sessions", get(account::sessions::show)),
         show("/account/sessions/{id}", get(account::sessions::one::show)),
-        show("/account/sessions/{id}/new", get(account::sessions::one::count_new)),
+        show("/account/sessions/{id}/stream", get(account::sessions::live::stream)),
         show("/account/data", get(account::data::show)),
         show("/account/data/export", get(account::data::export)),
         form("/account/close", post(account::data::close)),
@@ -125,6 +123,9 @@ pub fn routes() -> Vec<Page> {
         form("/account/feed/link", post(account::feed::relink)),
         show("/account/feed/delete", get(account::feed::question)),
         form("/account/feed/delete", post(account::feed::delete)),
+        show("/account/audits", get(account::audits::show)),
+        form("/account/audits", post(account::audits::create)),
+        form("/account/audits/{id}/end", post(account::audits::end)),
         show("/account/rules", get(account::rules::show)),
         form("/account/rules", post(account::rules::create)),
         form("/account/rules/digest", post(account::rules::set_digest)),
@@ -137,6 +138,27 @@ pub fn routes() -> Vec<Page> {
         form("/account/computers/{machine_uuid}/detach", post(account::undo::detach)),
         show("/account/agents/{id}/revoke", get(account::undo::revoke_question)),
         form("/account/agents/{id}/revoke", post(account::undo::revoke)),
+        show("/verify", get(verify::show)),
+        show("/audits/{token}", get(audit::show)),
+        show("/audits/{token}/receipt", get(audit::receipt)),
+        show("/claim", get(claim::show)),
+        form("/claim", post(claim::confirm)),
+        show("/device", get(device::show)),
+        form("/device", post(device::decide)),
+        show("/signin", get(signin::show)),
+        form("/signin", post(signin::ask)),
+        show("/signin/code", get(signin::show_code)),
+        form("/signin/code", post(signin::answer)),
+        show("/signin/oidc/{name}", get(signin::oidc::begin)),
+        show("/signin/oidc/{name}/callback", get(signin::oidc::callback)),
+        form("/signout", post(signin::leave)),
+    ];
+    pages.extend(knowledge_routes());
+    pages
+}
+
+fn knowledge_routes() -> Vec<Page> {
+    vec![
         show("/knowledge", get(knowledge::home::show)),
         show("/knowledge/search", get(knowledge::home::search)),
         show("/knowledge/library", get(knowledge::library::show)),
@@ -159,17 +181,13 @@ pub fn routes() -> Vec<Page> {
         form("/knowledge/memories/{id}/edit", post(knowledge::edit::save)),
         show("/knowledge/memories/{id}/delete", get(knowledge::memory::question)),
         form("/knowledge/memories/{id}/delete", post(knowledge::memory::delete)),
-        show("/verify", get(verify::show)),
-        show("/claim", get(claim::show)),
-        form("/claim", post(claim::confirm)),
-        show("/device", get(device::show)),
-        form("/device", post(device::decide)),
-        show("/signin", get(signin::show)),
-        form("/signin", post(signin::ask)),
-        show("/signin/code", get(signin::show_code)),
-        form("/signin/code", post(signin::answer)),
-        show("/signin/oidc/{name}", get(signin::oidc::begin)),
-        show("/signin/oidc/{name}/callback", get(signin::oidc::callback)),
-        form("/signout", post(signin::leave)),
     ]
+}
+
+fn show(path: &'static str, handler: MethodRouter<HttpState>) -> Page {
+    Page { method: Method::GET, path, handler }
+}
+
+fn form(path: &'static str, handler: MethodRouter<HttpState>) -> Page {
+    Page { method: Method::POST, path, handler }
 }

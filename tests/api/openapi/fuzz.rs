@@ -29,7 +29,7 @@ async fn fuzz(paths: &str) {
         settings.limits.claim_starts_per_minute = 0;
         settings.limits.code_guesses_per_minute = 0;
         settings.limits.sign_ins_per_minute = 0;
-        settings.limits.feed_reads_per_minute = 0;
+        settings.limits.link_reads_per_minute = 0;
         // Endpoints can be added, but no notification is sent to them.
         settings.webhooks.enabled = true;
         settings.webhooks.look_every = Duration::from_hours(1);

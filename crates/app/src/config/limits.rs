@@ -11,7 +11,7 @@ pub struct LimitSettings {
     pub claim_starts_per_minute: u32,
     pub code_guesses_per_minute: u32,
     pub sign_ins_per_minute: u32,
-    pub feed_reads_per_minute: u32,
+    pub link_reads_per_minute: u32,
 }
 
 impl Default for LimitSettings {
@@ -21,7 +21,7 @@ impl Default for LimitSettings {
             claim_starts_per_minute: 60,
             code_guesses_per_minute: 30,
             sign_ins_per_minute: 20,
-            feed_reads_per_minute: 60,
+            link_reads_per_minute: 60,
         }
     }
 }

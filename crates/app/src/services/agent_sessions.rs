@@ -87,6 +87,12 @@ impl AgentSessions {
         self.log()?.sessions(scope, wanted).await?.ok_or(AgentSessionError::InvalidCursor)
     }
 
+    /// A session; `None` if the party may not see it.
+    #[boxed]
+    pub async fn find(&self, scope: &RecordScope, id: Uuid) -> Result<Option<RecordedSession>, AgentSessionError> {
+        Ok(self.log()?.session(scope, id).await?)
+    }
+
     /// A session with at most `limit` events before `cursor`; `None` if the party may not see it.
     #[boxed]
     pub async fn timeline(

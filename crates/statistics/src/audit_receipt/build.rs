@@ -1,4 +1,4 @@
-//! Builds a receipt from audit proofs of any checkpoints and the tiles of one.
+//! Builds a receipt from audit proofs.
 
 use domain::Digest;
 use domain::ids::SessionUuid;
@@ -9,7 +9,7 @@ use super::{
     is_failure, is_publishable, is_word, verify,
 };
 use crate::checkpoint::VerifierKey;
-use crate::merkle::{Subtrees, TreeFault, inclusion};
+use crate::merkle::TreeFault;
 use crate::proof::{AuditProof, HashAlg, ProofFault, content, required, verify_event, verify_leaf};
 
 /// What a receipt is about.
@@ -58,13 +58,14 @@ pub enum BuildFault {
     Unwritable(#[from] serde_json::Error),
 }
 
-/// Builds a receipt from included proofs in any order. `tree` has the hashes of the tree of `note`, which `key` signed.
+/// Builds a receipt from included proofs in any order. `path` returns the inclusion path of a proof, from the index of its leaf and the size
+/// of the tree of `note`, which `key` signed.
 pub fn build(
     server: &str,
     key: &VerifierKey,
     note: &str,
     proofs: &[AuditProof],
-    tree: &mut impl Subtrees,
+    mut path: impl FnMut(&AuditProof, u64, u64) -> Result<Vec<Digest>, TreeFault>,
     selection: &Selection,
 ) -> Result<AuditReceipt, BuildFault> {
     if proofs.is_empty() {
@@ -78,7 +79,7 @@ pub fn build(
     for proof in proofs {
         let mut event = event(proof, selection.with_content)
             .map_err(|source| BuildFault::Proof { event_id: proof.event_id, source })?;
-        event.inclusion_path = inclusion(tree, event.leaf_index, size)?;
+        event.inclusion_path = path(proof, event.leaf_index, size)?;
         events.push(event);
     }
     events.sort_unstable_by_key(|event| event.leaf_index);

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::*;
 use crate::checkpoint::{SignerKey, VerifierKey};
-use crate::merkle::leaf_hash;
 use crate::merkle::tile::{TileId, Tiles};
+use crate::merkle::{inclusion, leaf_hash};
 use crate::proof::{AuditProof, ProofChain, ProofSchema, ProofStatus};
 
 fn vectors() -> Value {
@@ -136,7 +136,14 @@ impl Log {
     fn receipt(&mut self, places: &[usize], with_content: bool) -> Result<AuditReceipt, BuildFault> {
         let proofs: Vec<AuditProof> = places.iter().map(|place| self.proofs[*place].clone()).collect();
         let selection = Selection { with_content, ..Selection::default() };
-        build("https://attache.example.com", self.key.verifier(), &self.note, &proofs, &mut self.tiles, &selection)
+        build(
+            "https://attache.example.com",
+            self.key.verifier(),
+            &self.note,
+            &proofs,
+            |_, index, size| inclusion(&mut self.tiles, index, size),
+            &selection,
+        )
     }
 }
 

@@ -21,7 +21,7 @@ use super::error::{During, LogError};
 use super::handle::Log;
 use super::recent::Window;
 use super::sql::{self, Dialect};
-use super::tree_cache::cache::{Group, Signed};
+use super::tree_cache::cache::{Group, Signed, SignedTree};
 use super::writer::number_in;
 use crate::contract::{ActivityQuery, Passed, RecordScope};
 use crate::leaf::{Leaf, VERSION};
@@ -72,7 +72,7 @@ impl Log {
             is_shown(&scope.shown, row.machine_id.into(), row.report.as_deref())
                 && filter.event_type.as_ref().is_none_or(|event_type| row.event_type == *event_type)
         });
-        let (events, unread) = self.summarised(rows, filter.text.as_ref()).await?;
+        let (events, unread) = self.summarised(rows, &filter).await?;
         let mut page = json!({ "events": events, "next_cursor": next });
         if query.entries.is_some() {
             page["searched"] = json!(searched);
@@ -129,6 +129,40 @@ impl Log {
 
     /// The proof of an event from the database of this handle.
     pub(super) async fn proof_here(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, LogError> {
+        let Some(row) = self.placed(scope, event_id).await? else {
+            return Ok(Passed::json(StatusCode::NOT_FOUND, &json!({ "error": "event_not_found" })));
+        };
+        let bytes = BODY_BYTES + row.canonical.len() * 4 / 3;
+        // Read after the event: a place in the tree is stored together with the checkpoint that covers it.
+        let tree = self.signed_tree(size_of(&row)?).await?;
+        let proof = self.proven(row, &tree).await?;
+        let mut body = Vec::with_capacity(bytes);
+        // Serialising plain members to memory cannot fail.
+        let _ = serde_json::to_writer(&mut body, &proof);
+        Ok(Passed::written(StatusCode::OK, body))
+    }
+
+    /// The proofs of events against one checkpoint. Events that the scope does not include are left out, and those that no checkpoint covers.
+    #[boxed]
+    pub async fn included_proofs(&self, scope: &RecordScope, ids: &[EventId]) -> Result<Vec<AuditProof>, LogError> {
+        let mut rows = Vec::with_capacity(ids.len());
+        for id in ids {
+            rows.extend(self.placed(scope, *id).await?.filter(|row| row.leaf_index.is_some()));
+        }
+        let mut size = 0;
+        for row in &rows {
+            size = size.max(size_of(row)?);
+        }
+        let tree = self.signed_tree(size).await?;
+        let mut proofs = Vec::with_capacity(rows.len());
+        for row in rows {
+            proofs.push(self.proven(row, &tree).await?);
+        }
+        Ok(proofs)
+    }
+
+    /// An event with its place, if the scope includes it.
+    async fn placed(&self, scope: &RecordScope, event_id: EventId) -> Result<Option<statements::PlacedRow>, LogError> {
         let row = match &self.pool {
             Pool::Sqlite { .. } => match self.number(event_id).await? {
                 Some(number) => {
@@ -141,23 +175,20 @@ impl Log {
             }
         };
         let row: Option<statements::PlacedRow> = row.during("read an event")?;
-        let Some(row) = row.filter(|row| holds(scope, row)) else {
-            return Ok(Passed::json(StatusCode::NOT_FOUND, &json!({ "error": "event_not_found" })));
-        };
-        // Read after the event: a place in the tree is stored together with the checkpoint that covers it.
-        let tree = self.signed_tree(u64::try_from(row.tree_size).map_err(|_| LogError::Corrupt("tree.size"))?).await?;
+        Ok(row.filter(|row| holds(scope, row)))
+    }
+
+    /// The proof of an event against a tree that was read after it.
+    async fn proven(&self, row: statements::PlacedRow, tree: &SignedTree) -> Result<AuditProof, LogError> {
         let (row, siblings) = row.parted();
         let mut proof = described(&row, &tree.signed)?;
         if let Some(index) = proof.leaf_index {
             let group = siblings.map(|hashes| Group::of(index, &hashes));
             let size = tree.signed.size;
-            let path = self.path(&tree, group.as_ref(), |tiles| merkle::inclusion(tiles, index, size)).await?;
+            let path = self.path(tree, group.as_ref(), |tiles| merkle::inclusion(tiles, index, size)).await?;
             proof.inclusion_path = Some(path);
         }
-        let mut body = Vec::with_capacity(BODY_BYTES + row.canonical.len() * 4 / 3);
-        // Serialising plain members to memory cannot fail.
-        let _ = serde_json::to_writer(&mut body, &proof);
-        Ok(Passed::written(StatusCode::OK, body))
+        Ok(proof)
     }
 
     /// The number of an event in an SQLite file: from memory, the runs of ids, or, if another process has just appended it, the events.
@@ -234,6 +265,11 @@ impl Log {
         let row = probe(statements::TREE).fetch_optional(&self.pool).await.during(OPERATION)?;
         row.ok_or(sqlx::Error::RowNotFound).during(OPERATION)
     }
+}
+
+/// The size of the signed tree in the snapshot of an event.
+fn size_of(row: &statements::PlacedRow) -> Result<u64, LogError> {
+    u64::try_from(row.tree_size).map_err(|_| LogError::Corrupt("tree.size"))
 }
 
 /// Whether the scope includes the event.

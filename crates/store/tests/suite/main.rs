@@ -4,6 +4,7 @@
 mod accounts;
 mod agents;
 mod api_keys;
+mod audit_links;
 mod balance;
 mod batches;
 mod budgets;

@@ -54,13 +54,21 @@ struct KindForm {
     fault: Option<&'static str>,
 }
 
+/// The page that shows a secret link once.
 #[derive(Template)]
-#[template(path = "account/feed_link.html")]
-struct LinkPage {
-    frame: PageLayout,
-    tab: &'static str,
-    link: String,
-    is_replaced: bool,
+#[template(path = "account/link.html")]
+pub(super) struct LinkPage {
+    pub(super) frame: PageLayout,
+    pub(super) tab: &'static str,
+    pub(super) title: &'static str,
+    /// What to do with the link.
+    pub(super) copy: &'static str,
+    pub(super) hint: &'static str,
+    pub(super) notice: Option<&'static str>,
+    pub(super) warning: &'static str,
+    /// Path of the page that follows.
+    pub(super) back: &'static str,
+    pub(super) link: String,
 }
 
 /// A field for each ticked kind.
@@ -107,7 +115,21 @@ impl FeedPages {
     fn link_page(&self, owner: &AccountOwner, token: &Secret, is_replaced: bool) -> Response {
         let frame = PageLayout::new(&self.site, Some(&owner.visitor));
         let link = feed_url(&self.site, token.expose());
-        page(StatusCode::OK, &LinkPage { frame, tab: "access", link, is_replaced })
+        page(
+            StatusCode::OK,
+            &LinkPage {
+                frame,
+                tab: "access",
+                title: "The link of your feed",
+                copy: "Copy it now to your feed reader.",
+                hint: "The reader needs no sign-in: the link contains a secret.",
+                notice: is_replaced.then_some("The old link has ended. Replace it in every reader that has it."),
+                warning: "Anyone who has the link can read the notifications of your account. A service that reads feeds for you has it too. \
+                    Replace it at any time.",
+                back: PATH,
+                link,
+            },
+        )
     }
 
     /// The form again with its fault, if the person can correct it.

@@ -391,6 +391,7 @@ if (form) {
     const { checker, show: showReceipt } = await import(form.dataset.receipt);
     const check = checker({ sha256, toHex, canonical, eventOf, climb, opened, signature, only, Fault, Missing });
     showReceipt(receipts, value, await check(value, words(key.value)), BADGES);
+    receipts.querySelector("h2").focus();
   };
   const run = async () => {
     const [chosen] = file.files;
@@ -414,4 +415,23 @@ if (form) {
   form.addEventListener("submit", (event) => { event.preventDefault(); run(); });
   file.addEventListener("change", run);
   key.addEventListener("change", run);
+}
+
+/** The page of an audit link: checks the receipt that the page has, and marks each of its events. */
+const audit = document.querySelector("[data-audit]");
+if (audit) {
+  const receipt = JSON.parse(document.querySelector("#receipt-data").textContent);
+  const [key, verdictOf] = [audit.querySelector("textarea"), audit.querySelector("[role=status]")];
+  let turn = 0;
+  const run = async () => {
+    const mine = ++turn;
+    const { checker, mark, show: showReceipt } = await import(audit.dataset.audit);
+    const check = checker({ sha256, toHex, canonical, eventOf, climb, opened, signature, only, Fault, Missing });
+    const checked = await check(receipt, words(key.value));
+    if (mine !== turn) return;
+    showReceipt(document.querySelector("#receipt"), receipt, checked, BADGES);
+    verdictOf.textContent = mark(document.querySelectorAll("[data-event]"), receipt, checked);
+  };
+  key.addEventListener("input", run);
+  run();
 }

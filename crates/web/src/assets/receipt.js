@@ -136,7 +136,7 @@ export function checker({ sha256, toHex, canonical, eventOf, climb, opened, sign
   }
 
   /**
-   * Computes every step: `{ results: [{ step, state, says }], faults: [text], markdown }`. A step that fails names the first difference.
+   * Computes every step: `{ results: [{ step, state, says }], faults: [{ id, text }], markdown }`. A step that fails names the first difference.
    * @param {object} receipt the receipt, parsed
    * @param {string[]} keys the trusted keys
    */
@@ -165,11 +165,12 @@ export function checker({ sha256, toHex, canonical, eventOf, climb, opened, sign
           } catch (error) {
             if (error instanceof Missing) throw error;
             if (!(error instanceof Fault)) console.warn(error);
-            faults.push(`Event ${place + 1} (${event?.leaf?.event_id ?? "without id"}): ${error instanceof Fault ? error.message : "it cannot be read."}`);
+            const id = event?.leaf?.event_id;
+            faults.push({ id, text: `Event ${place + 1} (${id ?? "without id"}): ${error instanceof Fault ? error.message : "it cannot be read."}` });
           }
           previous = event?.leaf_index ?? previous;
         }
-        if (faults.length > 0) throw new Fault(`${faults.length} of ${receipt.events.length} ${plural(receipt.events.length)} fail. ${faults[0]}`);
+        if (faults.length > 0) throw new Fault(`${faults.length} of ${receipt.events.length} ${plural(receipt.events.length)} fail. ${faults[0].text}`);
         return `The leaves of ${receipt.events.length} ${plural(receipt.events.length)} lead to the root of the checkpoint.`;
       },
       signature: () => signature(receipt),
@@ -240,6 +241,28 @@ function listed(event) {
   return item;
 }
 
+/** Marks each event of a page with the result of its receipt, and returns the verdict in words. */
+export function mark(rows, receipt, { results, faults }) {
+  const known = new Map(receipt.events.map((event) => [event.leaf.event_id, event]));
+  const failing = new Set(faults.map(({ id }) => id));
+  const steps = Object.fromEntries(results.map(({ step, state }) => [step, state]));
+  const isChecked = steps.events !== "unknown" && steps.signature !== "unknown";
+  const isSound = steps.signature === "holds" && !["key", "head", "markdown"].some((step) => steps[step] === "fails");
+  let held = 0;
+  for (const row of rows) {
+    const event = known.get(row.dataset.event);
+    const badge = row.querySelector("[data-result]");
+    const holds = isChecked && isSound && event !== undefined && !failing.has(row.dataset.event);
+    held += holds ? 1 : 0;
+    if (holds) [badge.textContent, badge.className] = [event.canonical_b64 === undefined ? "In the log" : "Proven", "badge is-good"];
+    else if (isChecked) [badge.textContent, badge.className] = ["Fails", "badge is-bad"];
+    row.dataset.state = holds ? "holds" : isChecked ? "fails" : "unknown";
+  }
+  const hidden = receipt.events.length - held;
+  if (held === rows.length && hidden === 0) return verdict(receipt, results);
+  return `${held} of ${rows.length} ${plural(rows.length)} on this page hold. The steps below say why the others do not.`;
+}
+
 /** Fills the section of the page with a checked receipt. */
 export function show(section, receipt, { results, faults, markdown }, badges) {
   for (const { step, state, says } of results) {
@@ -253,7 +276,7 @@ export function show(section, receipt, { results, faults, markdown }, badges) {
   const list = section.querySelector("[data-events]");
   const shown = holds ? receipt.events.slice(0, LISTED_MAX).map(listed) : faults.slice(0, LISTED_MAX).map((fault) => {
     const item = document.createElement("li");
-    item.textContent = fault;
+    item.textContent = fault.text;
     return item;
   });
   list.replaceChildren(...shown);
@@ -267,5 +290,4 @@ export function show(section, receipt, { results, faults, markdown }, badges) {
   section.dataset.state = holds ? "included" : "fails";
   section.querySelector("[role=status]").textContent = verdict(receipt, results);
   section.hidden = false;
-  section.querySelector("h2").focus();
 }
