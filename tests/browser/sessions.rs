@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::browser::{Browser, Role, pages};
+use blackbox::client::Credential;
 use blackbox::eventually;
 use blackbox::world::World;
 use harness::event::{Chain, Machine};
@@ -83,16 +84,18 @@ pages! {
         assert_eq!(depths, 1, "the tool of the subagent is a branch");
         browser.look("session").await;
 
-        // An open page of a running session says that an event arrived.
+        // An open page of a running session shows an event when it arrives.
+        browser.type_keys("j").await;
+        let focused = browser.evaluate("return document.activeElement.textContent").await;
         step(world, &machine, &mut chain, 760, "skill.invoked", tool("Write", true)).await;
-        browser.sees("1 new event").await;
-        browser.follow("1 new event").await;
+        browser.sees("Ran Write").await;
         let rows = browser.evaluate("return document.querySelectorAll('[data-row]').length").await;
         assert_eq!(rows, 10);
+        assert_eq!(browser.evaluate("return document.activeElement.textContent").await, focused, "the focus stays");
 
         // From an event to its session, and an end.
         step(world, &machine, &mut chain, 800, "skill.invoked", json!({ "activity": "session_ended", "skill": "session" })).await;
-        listed(world, &machine, 11).await;
+        browser.sees("Ended").await;
         let path = browser.path().await;
         browser.type_keys("j").await;
         browser.type_keys("\n").await;
@@ -123,6 +126,42 @@ pages! {
             )
             .await;
         assert_eq!(file, 2);
+
+        // An audit link: the reader's browser checks each event.
+        browser.visit(&path).await;
+        browser.follow("Share with an auditor").await;
+        browser.sees("Share this session").await;
+        browser.fill("Name", "Review of shop").await;
+        browser.look("audit-form").await;
+        browser.press("Create the link").await;
+        browser.sees("It is not shown again.").await;
+        browser.look("audit-link").await;
+        let link = browser.find(Role::Field, "Link").await.prop("value").await.unwrap().unwrap();
+        browser.follow("I have stored it").await;
+        browser.sees("never opened").await;
+        browser.look("audit-links").await;
+        let link = link.strip_prefix(&world.url).unwrap();
+        eventually("all events are in the signed tree", async || {
+            browser.visit(link).await;
+            let rows = browser.evaluate("return document.querySelectorAll('[data-event]').length").await;
+            (rows == 11).then_some(())
+        })
+        .await;
+        browser.sees("Everything was computed in this browser and holds: 11 events, 1 failed.").await;
+        let marks = "return ['Proven', 'In the log', 'Fails', 'Not checked'].map((word) =>
+            [...document.querySelectorAll('[data-result]')].filter((mark) => mark.textContent === word).length)";
+        assert_eq!(browser.evaluate(marks).await, json!([10, 1, 0, 0]), "the event with a folder has content");
+        browser.look("audit").await;
+        let key = world.get("/api/v1/audit/keys", &Credential::None).await.expect(200)["keys"][0]["vkey"].clone();
+        browser.fill("Key that you trust", key.as_str().unwrap()).await;
+        browser.sees("The key is the one that you trust.").await;
+        browser.fill("Key that you trust", "example/log+1+A=").await;
+        browser.sees("0 of 11 events on this page hold.").await;
+        browser.look("audit-with-another-key").await;
+        browser.visit("/account/audits").await;
+        browser.sees("last opened").await;
+        browser.press("End Review of shop").await;
+        browser.sees("The link has ended").await;
 
         // A session of another account is refused like an unknown one.
         let other = world.person("ada@example.com").await;

@@ -39,7 +39,7 @@ const TAB: &str = "knowledge";
 
 impl AccountOwner {
     /// The rights of the person: all rights of the account.
-    fn access(&self) -> KnowledgeAccess {
+    pub(crate) fn access(&self) -> KnowledgeAccess {
         KnowledgeAccess::person(self.account.clone(), self.visitor.session)
     }
 }

@@ -19,7 +19,7 @@ use super::error::KnowledgeResult;
 use super::idempotency::repeatable;
 use super::large::LargeBodies;
 use super::places::Permit;
-use super::stream::{EventStreams, event, event_of_this_stream};
+use super::stream::{EventStreams, event, event_of_this_stream, of_batch};
 use super::{KnowledgeKey, ToWrite, parse, says_json};
 use crate::body;
 use crate::error::{ApiError, Code};
@@ -90,7 +90,8 @@ pub fn last_event_id(headers: &HeaderMap) -> Result<Option<MessageId>, ApiError>
 /// The event stream of a batch: `id:` and one line of `data:` for each message.
 fn stream_of(reader: BatchStreamReader, place: Permit, access: KnowledgeAccess, streams: &EventStreams) -> Response {
     let last = event_of_this_stream(&Message::Unauthorized.data());
-    streams.respond(place, access.credential, reader.batch(), messages(reader), last)
+    let batch = reader.batch();
+    of_batch(streams.respond(place, access.credential, messages(reader), last), batch)
 }
 
 /// Approximate size in bytes of a piece of available messages that are sent together.

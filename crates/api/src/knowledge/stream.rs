@@ -75,7 +75,6 @@ impl EventStreams {
         &self,
         place: Permit,
         credential: Credential,
-        batch: BatchId,
         events: impl Stream<Item = Bytes> + Send + 'static,
         last: String,
     ) -> Response {
@@ -92,9 +91,15 @@ impl EventStreams {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
         headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
-        headers.insert(X_BATCH_ID, HeaderValue::from_str(&batch.to_string()).unwrap_or(HeaderValue::from_static("")));
         response
     }
+}
+
+/// Names the batch that a stream reports.
+pub fn of_batch(mut response: Response, batch: BatchId) -> Response {
+    let batch = HeaderValue::from_str(&batch.to_string()).unwrap_or(HeaderValue::from_static(""));
+    response.headers_mut().insert(X_BATCH_ID, batch);
+    response
 }
 
 fn beating(events: impl Stream<Item = Bytes> + Send + 'static, every: Duration) -> impl Stream<Item = Bytes> {

@@ -3,7 +3,9 @@
 //! | module | content |
 //! |---|---|
 //! | [`one`] | a session with its timeline |
+//! | [`live`] | the changes of a session while it runs |
 
+pub mod live;
 pub mod one;
 mod timeline;
 pub(super) mod words;
@@ -170,28 +172,33 @@ pub async fn show(
 
 impl SessionLine {
     fn of(session: &RecordedSession, sessions: &AgentSessions, computers: &Computers, now: Timestamp) -> Self {
-        let counts = session.counts;
-        let mut facts = vec![duration(session.last_ms.saturating_sub(session.first_ms))];
-        let mut add = |number: i64, one: &str, many: &str| {
-            facts.extend((number > 0).then(|| count(number, one, many)));
-        };
-        add(counts.prompts, "prompt", "prompts");
-        add(counts.tool_calls, "tool call", "tool calls");
-        add(session.files.into(), "file", "files");
-        add(counts.blocked, "blocked action", "blocked actions");
-        add(counts.input_tokens + counts.output_tokens, "token", "tokens");
-        facts.extend(cost_words(sessions.cost_of(&session.models)));
         Self {
             id: session.id.to_string(),
             title: title(session),
             agent: session.agent.clone(),
             computer: computers.name(session.machine).to_owned(),
             state: SessionState::of(session, now),
-            facts: facts.join(" · "),
-            failures: counts.failures,
+            facts: facts(session, sessions).join(" · "),
+            failures: session.counts.failures,
             received: moment(session.received_at_ms, now),
         }
     }
+}
+
+/// The length, the counts and the costs of a session, in words.
+pub(crate) fn facts(session: &RecordedSession, sessions: &AgentSessions) -> Vec<String> {
+    let counts = session.counts;
+    let mut facts = vec![duration(session.last_ms.saturating_sub(session.first_ms))];
+    let mut add = |number: i64, one: &str, many: &str| {
+        facts.extend((number > 0).then(|| count(number, one, many)));
+    };
+    add(counts.prompts, "prompt", "prompts");
+    add(counts.tool_calls, "tool call", "tool calls");
+    add(session.files.into(), "file", "files");
+    add(counts.blocked, "blocked action", "blocked actions");
+    add(counts.input_tokens + counts.output_tokens, "token", "tokens");
+    facts.extend(cost_words(sessions.cost_of(&session.models)));
+    facts
 }
 
 impl SessionState {

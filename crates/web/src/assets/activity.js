@@ -36,6 +36,50 @@ if (news) {
   plan();
 }
 
+// A running session: its parts are loaded again after each change, while the page is visible.
+const live = document.querySelector("[data-stream]");
+if (live) {
+  let source;
+  let isOver = false;
+
+  const put = (next) => {
+    for (const old of document.querySelectorAll("[data-part]")) {
+      const part = next.querySelector(`[data-part="${old.dataset.part}"]`);
+      if (!part) continue;
+      const focused = old.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+      old.replaceWith(part);
+      const again = focused && [...part.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused);
+      again?.focus();
+      if (again?.matches("[data-row]")) select(again);
+    }
+  };
+
+  const join = () => {
+    source = new EventSource(live.dataset.stream);
+    source.addEventListener("message", async ({ data }) => {
+      const { new: count, done } = JSON.parse(data);
+      if (done) {
+        isOver = true;
+        source.close();
+      }
+      if (!count && !done) return;
+      try {
+        const answer = await fetch(location.href, { cache: "no-store", redirect: "error" });
+        if (answer.ok) put(new DOMParser().parseFromString(await answer.text(), "text/html"));
+        live.textContent = `${count ?? 0} new ${count === 1 ? "event" : "events"}${done ? ". It is not updated any more." : ""}`;
+      } catch {
+        // The next change tries again.
+      }
+    });
+  };
+  const change = () => {
+    source?.close();
+    if (!isOver && document.visibilityState === "visible") join();
+  };
+  document.addEventListener("visibilitychange", change);
+  change();
+}
+
 // j and k go from event to event; Enter or a click opens one next to the list, Escape closes it. Without this, a click opens its page.
 const drawer = document.querySelector("#drawer");
 const rows = () => [...document.querySelectorAll("#events [data-row]")];

@@ -2,7 +2,7 @@
 
 use actors::ingest::BatchStreamReader;
 use api::knowledge::batch::last_event_id;
-use api::knowledge::stream::{EventStreams, event, event_of_this_stream};
+use api::knowledge::stream::{EventStreams, event, event_of_this_stream, of_batch};
 use api::named::Named;
 use app::services::knowledge::Batches;
 use askama::Template;
@@ -73,7 +73,7 @@ pub async fn stream(
     let frame = PageLayout::new(&site, Some(&owner.visitor));
     let batch = feed.batch();
     let stream = PageStream { site, account: owner.account, frame, spaces, begun, feed };
-    Ok(streams.respond(place, access.credential, batch, stream.events(), signed_out()))
+    Ok(of_batch(streams.respond(place, access.credential, stream.events(), signed_out()), batch))
 }
 
 /// The event that a page receives when its visitor is signed out.

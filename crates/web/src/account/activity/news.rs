@@ -4,7 +4,7 @@ use app::services::activity::browse::Activity;
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::CACHE_CONTROL;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -19,7 +19,7 @@ const COUNT_MAX: u16 = 100;
 /// `?after=…`: id of the newest event of the page; empty if it has none.
 #[derive(Debug, Deserialize)]
 pub struct AfterQuery {
-    pub(in crate::account) after: Option<String>,
+    after: Option<String>,
 }
 
 /// `GET /account/activity/new`: `{count, more}`
@@ -35,17 +35,8 @@ pub async fn count(
     let computers = Computers::of(&site, &owner.account, &scope).await?;
     let page = activity.search(&scope, &query.filter(), &computers, None, COUNT_MAX).await;
     let entries = page.map(|page| page.entries).unwrap_or_default();
-    Ok(newer(entries.into_iter().map(|(entry, _)| entry.event_id), after, COUNT_MAX))
-}
-
-/// The number of ids before `after`, as `{count, more}`; `ids` are the newest ones, at most `count_max`, newest first.
-pub(in crate::account) fn newer(
-    ids: impl ExactSizeIterator<Item = String>,
-    after: Option<String>,
-    count_max: u16,
-) -> Response {
-    let (len, after) = (ids.len(), after.unwrap_or_default());
-    let count = ids.into_iter().position(|id| id == after).unwrap_or(len);
-    let more = count >= usize::from(count_max);
-    ([(CACHE_CONTROL, "no-store")], Json(json!({ "count": count, "more": more }))).into_response()
+    let after = after.unwrap_or_default();
+    let count = entries.iter().position(|(entry, _)| entry.event_id == after).unwrap_or(entries.len());
+    let more = count >= usize::from(COUNT_MAX);
+    Ok(([(CACHE_CONTROL, "no-store")], Json(json!({ "count": count, "more": more }))).into_response())
 }

@@ -3,11 +3,11 @@
 use api::named::Named;
 use app::services::activity::browse::Activity;
 use app::services::agent_sessions::costs::SessionCost;
-use app::services::agent_sessions::{AgentSessionError, AgentSessions, RecordedSession, SESSIONS_MAX, SessionTimeline};
+use app::services::agent_sessions::{AgentSessionError, AgentSessions, RecordedSession, SessionTimeline};
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::Deserialize;
+use statistics::contract::RecordScope;
 use uuid::Uuid;
 
 use super::timeline::{TimelineLine, rows};
@@ -15,9 +15,8 @@ use super::words::{amount, count, duration};
 use super::{SessionState, cost_words, external, model_words, moment, project_words, title, unavailable};
 use crate::account::AccountOwner;
 use crate::account::activity::computers::Computers;
-use crate::account::activity::news::{AfterQuery, newer};
 use crate::visitor::quoted;
-use crate::{Moment, PageError, PageErrorTexts, PageLayout, PageQuery, PageResult, Site, page};
+use crate::{CursorQuery, Moment, PageError, PageErrorTexts, PageLayout, PageQuery, PageResult, Site, page};
 
 /// Events of a page.
 const PAGE_EVENTS: u16 = 100;
@@ -40,7 +39,8 @@ struct SessionPage {
     figures: Vec<Figure>,
     models: Vec<ModelLine>,
     rows: Vec<TimelineLine>,
-    newest: String,
+    /// Number of events of the session.
+    events: i64,
     is_first: bool,
     next: Option<String>,
 }
@@ -59,13 +59,6 @@ struct ModelLine {
     output: String,
 }
 
-/// `?cursor`
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct CursorQuery {
-    cursor: Option<String>,
-}
-
 /// `GET /account/sessions/{id}`
 pub async fn show(
     State(site): State<Site>,
@@ -76,7 +69,7 @@ pub async fn show(
     PageQuery(query): PageQuery<CursorQuery>,
 ) -> PageResult {
     let now = site.ports.clock.now();
-    let cursor = query.cursor.as_deref().filter(|cursor| !cursor.is_empty());
+    let cursor = query.cursor();
     let timeline = read(&site, (&activity, &sessions), &owner, &id, cursor, PAGE_EVENTS).await?;
     let SessionTimeline { session, events, next } = timeline;
     let scope = activity.scope(&owner.account).await.map_err(PageError::of(&site))?;
@@ -98,7 +91,7 @@ pub async fn show(
             received: moment(session.received_at_ms, now),
             figures: figures(&session, sessions.cost_of(&session.models)),
             models: models(&session),
-            newest: events.first().map(|event| event.event.event_id.to_string()).unwrap_or_default(),
+            events: session.counts.events,
             rows: rows(&events),
             is_first: cursor.is_none(),
             next: next.map(|cursor| format!("{path}/{}?cursor={cursor}", session.id)),
@@ -108,17 +101,16 @@ pub async fn show(
     ))
 }
 
-/// `GET /account/sessions/{id}/new`: `{count, more}`, the number of events after the newest of the page.
-pub async fn count_new(
-    State(site): State<Site>,
-    State(activity): State<Activity>,
-    State(sessions): State<AgentSessions>,
-    owner: AccountOwner,
-    Named(id): Named,
-    PageQuery(AfterQuery { after }): PageQuery<AfterQuery>,
-) -> PageResult {
-    let timeline = read(&site, (&activity, &sessions), &owner, &id, None, SESSIONS_MAX).await?;
-    Ok(newer(timeline.events.iter().map(|event| event.event.event_id.to_string()), after, SESSIONS_MAX))
+/// The session of an id; a page if the account has none, or if it cannot be read.
+pub(super) async fn find(
+    site: &Site,
+    sessions: &AgentSessions,
+    scope: &RecordScope,
+    owner: &AccountOwner,
+    id: Uuid,
+) -> Result<RecordedSession, PageError> {
+    let session = sessions.find(scope, id).await.map_err(|error| unreadable(site, owner, &error))?;
+    session.ok_or_else(|| not_found(site, owner))
 }
 
 async fn read(
@@ -131,13 +123,18 @@ async fn read(
 ) -> Result<SessionTimeline, PageError> {
     let id: Uuid = id.parse().map_err(|_| not_found(site, owner))?;
     let scope = activity.scope(&owner.account).await.map_err(PageError::of(site))?;
-    match sessions.timeline(&scope, id, cursor, limit).await {
-        Ok(Some(timeline)) => Ok(timeline),
-        Ok(None) | Err(AgentSessionError::InvalidCursor) => Err(not_found(site, owner)),
-        Err(AgentSessionError::External) => Err(external(site, owner)),
-        Err(AgentSessionError::Log(error)) => {
-            tracing::warn!(error = domain::reasons(&error), "a session could not be read");
-            Err(unavailable(site, owner, "The session is not available at the moment"))
+    let timeline =
+        sessions.timeline(&scope, id, cursor, limit).await.map_err(|error| unreadable(site, owner, &error))?;
+    timeline.ok_or_else(|| not_found(site, owner))
+}
+
+fn unreadable(site: &Site, owner: &AccountOwner, error: &AgentSessionError) -> PageError {
+    match error {
+        AgentSessionError::InvalidCursor => not_found(site, owner),
+        AgentSessionError::External => external(site, owner),
+        AgentSessionError::Log(error) => {
+            tracing::warn!(error = domain::reasons(error), "a session could not be read");
+            unavailable(site, owner, "The session is not available at the moment")
         }
     }
 }
@@ -188,7 +185,7 @@ fn models(session: &RecordedSession) -> Vec<ModelLine> {
     session.models.iter().map(line).collect()
 }
 
-fn not_found(site: &Site, owner: &AccountOwner) -> PageError {
+pub(super) fn not_found(site: &Site, owner: &AccountOwner) -> PageError {
     PageError::shown(
         site,
         Some(&owner.visitor),
