@@ -10,6 +10,7 @@ use domain::consent::ConsentLevel;
 use domain::envelope::{Lane, Sealed};
 use domain::ids::{EventId, MachineUuid, ReceiptId, UserAccountId, UserCuid};
 use domain::recorder::Recorders;
+use domain::registry::Tone;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde::Serialize;
 
@@ -230,6 +231,8 @@ pub struct EntryFilter {
     pub event_type: Option<String>,
     /// Only events with a text.
     pub text: Option<TextFilter>,
+    /// Only events with a sentence of this tone.
+    pub tone: Option<Tone>,
 }
 
 /// A text in the columns, the sentence or the payload of an event, or in the name of its computer.

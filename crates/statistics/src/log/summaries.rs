@@ -13,7 +13,7 @@ use super::error::{During, LogError};
 use super::handle::Log;
 use super::read::entry;
 use super::sql::{ActivityRow, Dialect};
-use crate::contract::TextFilter;
+use crate::contract::{EntryFilter, TextFilter};
 
 /// Maximum number of bytes of events that one page reads. An event beyond it gets the sentence of its type, and its payload is not searched.
 /// Usual events have 1 KB, so only pages with long contents reach it.
@@ -27,12 +27,12 @@ struct Recorded {
 }
 
 impl Log {
-    /// The entries of rows, each with `summary` and `tone`; with a text only the ones that contain it. Also the number of events with a payload
+    /// The entries of rows, each with `summary` and `tone`; only the ones that have the text and the tone of a filter. Also the number of events with a payload
     /// that was too long to compare with the text.
     pub(super) async fn summarised(
         &self,
         rows: Vec<ActivityRow>,
-        text: Option<&TextFilter>,
+        filter: &EntryFilter,
     ) -> Result<(Vec<Value>, u32), LogError> {
         let Some(registry) = &self.registry else { return Ok((rows.iter().map(entry).collect(), 0)) };
         let mut recorded = self.recorded(&rows).await?;
@@ -43,7 +43,10 @@ impl Log {
                 Some(event) => registry.summary(&row.event_type, event.consent_level, &event.payload, &NoNames),
                 None => registry.title(&row.event_type),
             };
-            if let Some(text) = text
+            if filter.tone.is_some_and(|tone| summary.tone != tone) {
+                continue;
+            }
+            if let Some(text) = &filter.text
                 && !is_in_columns(text, &row, &summary)
             {
                 let Some(event) = event else {

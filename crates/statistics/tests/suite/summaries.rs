@@ -34,7 +34,7 @@ fn members(page: &Value, name: &str) -> Vec<Value> {
 }
 
 fn with_text(text: &str) -> EntryFilter {
-    EntryFilter { event_type: None, text: Some(TextFilter { text: text.to_owned(), machines: Vec::new() }) }
+    EntryFilter { text: Some(TextFilter { text: text.to_owned(), machines: Vec::new() }), ..EntryFilter::default() }
 }
 
 on_each_database! {
@@ -80,11 +80,11 @@ on_each_database! {
         assert_eq!(types(with_text("read · 0.4 s")).await, ["Ran Read · 0.4 s"]);
         assert_eq!(types(with_text("failed")).await, ["gpt"]);
         assert_eq!(types(with_text("nowhere")).await, [""; 0]);
-        let failed = EntryFilter { event_type: Some("llm.failed".to_owned()), text: None };
+        let failed = EntryFilter { event_type: Some("llm.failed".to_owned()), ..EntryFilter::default() };
         assert_eq!(types(failed).await, ["gpt"]);
         let machines = vec![chain.recorder().machine];
         let named = TextFilter { text: "laptop".to_owned(), machines };
-        assert_eq!(types(EntryFilter { event_type: None, text: Some(named) }).await.len(), 3);
+        assert_eq!(types(EntryFilter { text: Some(named), ..EntryFilter::default() }).await.len(), 3);
         let found = page(&world, &scope, Some(with_text("nowhere"))).await;
         assert_eq!((&found["searched"], &found["unread"]), (&json!(3), &json!(0)));
         assert!(found["oldest_ms"].is_i64());

@@ -7,19 +7,20 @@
 //! | [`news`] | the number of events that arrived since a page was shown |
 
 mod change;
-pub(in crate::account) mod computers;
+pub(crate) mod computers;
 pub mod event;
 pub mod export;
 mod filter;
 pub(crate) mod held;
 pub mod news;
-mod rows;
+pub(crate) mod rows;
 mod strip;
 
 use app::services::activity::browse::Activity;
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
+use domain::registry::Tone;
 use domain::usage::Day;
 
 use self::computers::{ComputerChoice, Computers};
@@ -51,6 +52,9 @@ struct ActivityPage {
     is_first: bool,
     is_embedded: bool,
     strip: Option<Strip>,
+    /// The most frequent sentences, each with its number and the page of its events.
+    frequent: Vec<(String, String, String)>,
+    results: Vec<(&'static str, bool)>,
     /// `None` if the statistics service does not respond, or its response cannot be parsed.
     days: Option<Vec<DayGroup>>,
     /// Id of the newest event of the page, for the request for newer ones.
@@ -66,6 +70,9 @@ struct ActivityPage {
     more_held: bool,
     keys: Vec<String>,
 }
+
+/// The tones that a person filters by.
+const RESULTS: [Tone; 4] = [Tone::Failed, Tone::Blocked, Tone::Waiting, Tone::Alert];
 
 struct Stopped {
     events: u32,
@@ -126,7 +133,9 @@ pub async fn show(
             is_filtered: !filter.is_empty(),
             is_first: query.cursor().is_none(),
             is_embedded: activity.is_embedded(),
-            strip: counts.and_then(|counts| Strip::of(&counts, Day::of(now), &query, &path)),
+            frequent: counts.as_ref().map(|counts| frequent(&counts.frequent, &query, &path)).unwrap_or_default(),
+            strip: counts.and_then(|counts| Strip::of(&counts.days, Day::of(now), &query, &path)),
+            results: RESULTS.iter().map(|tone| (tone.as_str(), filter.tone == Some(*tone))).collect(),
             days,
             newest,
             next,
@@ -141,4 +150,12 @@ pub async fn show(
             frame,
         },
     ))
+}
+
+/// Sentences that occur more than once, as lines of the page.
+fn frequent(sentences: &[(String, u64)], query: &FilterQuery, path: &str) -> Vec<(String, String, String)> {
+    let line = |(text, events): &(String, u64)| {
+        (text.clone(), domain::thousands(*events), format!("{path}{}", query.of_text(text)))
+    };
+    sentences.iter().filter(|(_, events)| *events > 1).map(line).collect()
 }

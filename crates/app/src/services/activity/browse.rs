@@ -6,6 +6,7 @@
 
 pub use store::held::Unclassified;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ use crate::services::Ports;
 
 /// Entries per read of a search.
 const READ: u16 = 500;
+/// Maximum number of frequent sentences.
+const FREQUENT_MAX: usize = 8;
 /// Days of [`Activity::days`].
 pub const DAYS: i64 = 30;
 /// Separates the cursor of the service from the last entry of a page that ends within a page of the service.
@@ -92,6 +95,17 @@ pub struct ActivityFilter {
     /// Text in the type, the lane, the agent kind, the id, the level or the name of the computer, and in the embedded log also in the sentence
     /// and the payload; compared without case.
     pub text: Option<String>,
+    /// How the work went; the embedded log only.
+    pub tone: Option<Tone>,
+}
+
+/// Numbers of events of the last [`DAYS`] days.
+#[derive(Debug, Default)]
+pub struct ActivityCounts {
+    /// By day and lane.
+    pub days: DayCounts,
+    /// With a filter without an index: the most frequent sentences without their measures, each with its number of events.
+    pub frequent: Vec<(String, u64)>,
 }
 
 /// An entry of activity. Members that the service did not send are empty.
@@ -366,13 +380,13 @@ impl Activity {
     }
 
     /// Numbers of events of the last [`DAYS`] days, by lane; `None` if the statistics service is external. The days of the filter do not
-    /// count. A filter by type or text counts among the newest `activity.search_events_max` events.
+    /// count. A filter by type, text or tone counts among the newest `activity.search_events_max` events.
     pub async fn days(
         &self,
         scope: &RecordScope,
         filter: &ActivityFilter,
         names: &(impl ComputerNames + Sync),
-    ) -> Result<Option<DayCounts>, ActivityError> {
+    ) -> Result<Option<ActivityCounts>, ActivityError> {
         let Some(log) = self.log() else { return Ok(None) };
         let end = Day::of(self.ports.clock.now()).next();
         let first = Day::from(end.number() - DAYS);
@@ -381,7 +395,7 @@ impl Activity {
             return Ok(Some(self.counted(scope, &filter, names).await?));
         }
         let wanted = DayQuery { first, end, machine: filter.machine, agent: filter.agent.clone(), lane: filter.lane };
-        Ok(Some(log.days(scope, &wanted).await?))
+        Ok(Some(ActivityCounts { days: log.days(scope, &wanted).await?, frequent: Vec::new() }))
     }
 
     /// Counts the events that fit a filter without an index, by reading entries.
@@ -390,24 +404,29 @@ impl Activity {
         scope: &RecordScope,
         filter: &ActivityFilter,
         names: &(impl ComputerNames + Sync),
-    ) -> Result<DayCounts, ActivityError> {
+    ) -> Result<ActivityCounts, ActivityError> {
         let (mut counts, mut cursor, mut searched) = (DayCounts::default(), None, 0_u32);
+        let mut subjects: HashMap<String, u64> = HashMap::new();
         loop {
             let page = self.page(scope, filter, names, cursor, READ).await?;
             for (entry, _) in &page.entries {
                 if let (Some(at), Ok(lane)) = (entry.received(), entry.lane.parse::<Lane>()) {
                     *counts.events.entry((Day::of(at), lane)).or_default() += 1;
                 }
+                let is_in_days = filter.last.is_none_or(|last| entry.received().is_some_and(|at| Day::of(at) <= last));
+                if let Some(sentence) = entry.summary.as_deref().filter(|_| is_in_days) {
+                    *subjects.entry(subject(sentence)).or_default() += 1;
+                }
             }
             searched = searched.saturating_add(page.searched);
-            if page.next.is_none() {
-                return Ok(counts);
-            }
-            if searched >= self.settings.search_events_max {
-                counts.since = page.oldest.map(Day::of);
-                return Ok(counts);
-            }
             cursor = page.next;
+            let is_cut = cursor.is_some() && searched >= self.settings.search_events_max;
+            if is_cut {
+                counts.since = page.oldest.map(Day::of);
+            }
+            if cursor.is_none() || is_cut {
+                return Ok(ActivityCounts { days: counts, frequent: most_frequent(subjects) });
+            }
         }
     }
 
@@ -439,6 +458,27 @@ impl Activity {
     }
 }
 
+/// A sentence without its measures: "Ran Bash · npm test" of "Ran Bash · npm test · exit status 1 · 2.1 s".
+fn subject(sentence: &str) -> String {
+    let is_measure =
+        |part: &str| part.starts_with(|first: char| first.is_ascii_digit()) || part.starts_with("exit status ");
+    sentence
+        .split(" · ")
+        .enumerate()
+        .filter(|(place, part)| *place == 0 || !is_measure(part))
+        .map(|(_, part)| part)
+        .collect::<Vec<_>>()
+        .join(" · ")
+}
+
+/// The subjects with the most events; equal ones in the order of their names.
+fn most_frequent(subjects: HashMap<String, u64>) -> Vec<(String, u64)> {
+    let mut frequent: Vec<(String, u64)> = subjects.into_iter().collect();
+    frequent.sort_unstable_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    frequent.truncate(FREQUENT_MAX);
+    frequent
+}
+
 impl ActivityFilter {
     /// Whether the filter is empty.
     pub fn is_empty(&self) -> bool {
@@ -447,7 +487,7 @@ impl ActivityFilter {
 
     /// Whether the embedded log has an index for the whole filter.
     fn has_index(&self) -> bool {
-        self.event_type.is_none() && self.text.is_none()
+        self.event_type.is_none() && self.text.is_none() && self.tone.is_none()
     }
 
     /// Whether the contract has a parameter for the whole filter.
@@ -475,7 +515,7 @@ impl ActivityFilter {
             let text = text.to_lowercase();
             TextFilter { machines: names.named_like(&text), text }
         });
-        (!self.has_index()).then(|| EntryFilter { event_type: self.event_type.clone(), text })
+        (!self.has_index()).then(|| EntryFilter { event_type: self.event_type.clone(), text, tone: self.tone })
     }
 
     /// An entry without a member that the filter names does not fit.
@@ -484,6 +524,7 @@ impl ActivityFilter {
         self.machine.is_none_or(|machine| entry.machine_uuid == Some(machine))
             && self.agent.as_ref().is_none_or(|agent| entry.agent_id == *agent)
             && self.event_type.as_ref().is_none_or(|event_type| entry.event_type == *event_type)
+            && self.tone.is_none_or(|tone| entry.tone == Some(tone))
             && self.lane.is_none_or(|lane| entry.lane == lane.as_str())
             && self.first.is_none_or(|first| day().is_some_and(|day| day >= first))
             && self.last.is_none_or(|last| day().is_some_and(|day| day <= last))
@@ -493,5 +534,25 @@ impl ActivityFilter {
                 let fields = [&entry.event_type, &entry.lane, &entry.agent_id, &entry.event_id, &entry.consent_level];
                 fields.into_iter().map(String::as_str).chain([name]).any(|field| field.to_lowercase().contains(&text))
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_that_differ_in_measures_have_one_subject() {
+        for (sentence, expected) in [
+            ("Ran Bash · npm test · exit status 1 · 2.1 s", "Ran Bash · npm test"),
+            ("gpt-5.2 · 9,893 → 484 tokens · 3.1 s", "gpt-5.2"),
+            ("2 results", "2 results"),
+            ("Prompt", "Prompt"),
+        ] {
+            assert_eq!(subject(sentence), expected);
+        }
+        let counts = [("b", 2), ("a", 2), ("c", 3)].map(|(name, count)| (name.to_owned(), count));
+        let names = most_frequent(counts.into()).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names, ["c", "a", "b"]);
     }
 }

@@ -2,6 +2,7 @@
 
 use app::services::activity::browse::ActivityFilter;
 use domain::envelope::Lane;
+use domain::registry::Tone;
 use domain::usage::Day;
 use serde::Deserialize;
 
@@ -11,7 +12,7 @@ use crate::visitor::quoted;
 /// Maximum number of characters of a text or name in the URL; longer ones are truncated.
 const TEXT_MAX: usize = 200;
 
-/// `?computer&agent&type&lane&from&to&text&cursor`; an empty or unknown value is no restriction.
+/// `?computer&agent&type&lane&result&from&to&text&cursor`; an empty or unknown value is no restriction.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct FilterQuery {
@@ -20,6 +21,7 @@ pub struct FilterQuery {
     #[serde(rename = "type")]
     event_type: String,
     lane: String,
+    result: String,
     from: String,
     to: String,
     text: String,
@@ -54,6 +56,7 @@ impl FilterQuery {
             first: self.from.parse().ok(),
             last: self.to.parse().ok(),
             text: some(self.text.trim()),
+            tone: self.result.parse().ok().filter(|tone| *tone != Tone::Plain),
         }
     }
 
@@ -93,6 +96,11 @@ impl FilterQuery {
         format!("{parameters}{}format={format}", if parameters.is_empty() { '?' } else { '&' })
     }
 
+    /// The parameters of the page of the events with this text.
+    pub fn of_text(&self, text: &str) -> String {
+        self.with(&[("text", text)])
+    }
+
     /// The parameters of the page of one day.
     pub fn of_day(&self, of: Day) -> String {
         let day = of.to_string();
@@ -106,6 +114,7 @@ impl FilterQuery {
             ("agent", &self.agent),
             ("type", &self.event_type),
             ("lane", &self.lane),
+            ("result", &self.result),
             ("from", &self.from),
             ("to", &self.to),
             ("text", self.text.trim()),
@@ -143,6 +152,7 @@ impl FilterQuery {
             (None, Some(last)) => Some(format!("up to {last}")),
         };
         add("Days", days, &[("from", ""), ("to", "")]);
+        add("Result", filter.tone.map(|tone| tone.as_str().to_owned()), &[("result", "")]);
         add("Text", filter.text, &[("text", "")]);
         chips
     }
