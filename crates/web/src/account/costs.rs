@@ -1,4 +1,4 @@
-//! Tokens and costs of models in the last 30 days, by model, agent, project and day, and as a CSV file.
+//! Tokens and costs of models in a period, by model, agent, project and day, and as a CSV file.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,19 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
+use chrono::Datelike as _;
 use domain::prices::{CostKey, CostSum, costs_csv};
 use domain::usage::Day;
+use serde::Deserialize;
 
 use super::AccountOwner;
 use super::sessions::words::amount;
 use super::sessions::{external, model_words, project_words, unavailable};
-use crate::{PageError, PageLayout, PageResult, Site, page};
+use crate::{PageError, PageLayout, PageQuery, PageResult, Site, page};
 
-/// Days of the page and of the file.
-const DAYS: u16 = 30;
+/// The periods, each with its title; the first one is shown without a choice.
+const PERIODS: [(&str, &str); 4] =
+    [("30-days", "Last 30 days"), ("this-week", "This week"), ("last-week", "Last week"), ("90-days", "Last 90 days")];
 /// Lines of each table of the page; the file has all rows.
 const LINES_MAX: usize = 50;
 
@@ -35,6 +38,32 @@ struct CostsPage {
     is_cut: bool,
     unpriced: Vec<String>,
     tables: Vec<CostTable>,
+    period: &'static str,
+    periods: Vec<(&'static str, &'static str, bool)>,
+}
+
+/// `?period`: a name of [`PERIODS`]; any other value is the first one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PeriodQuery {
+    period: String,
+}
+
+impl PeriodQuery {
+    fn name(&self) -> &'static str {
+        PERIODS.iter().map(|(name, _)| *name).find(|name| *name == self.period).unwrap_or(PERIODS[0].0)
+    }
+
+    /// The last day, and the number of days. Weeks begin on Monday.
+    fn days(&self, today: Day) -> (Day, u16) {
+        let weekday = u16::try_from(today.begin().weekday().num_days_from_monday()).unwrap_or(0);
+        match self.name() {
+            "this-week" => (today, weekday + 1),
+            "last-week" => (Day::from(today.number() - i64::from(weekday) - 1), 7),
+            "90-days" => (today, 90),
+            _ => (today, 30),
+        }
+    }
 }
 
 struct CostTable {
@@ -58,8 +87,9 @@ pub async fn show(
     State(activity): State<Activity>,
     State(sessions): State<AgentSessions>,
     owner: AccountOwner,
+    PageQuery(query): PageQuery<PeriodQuery>,
 ) -> PageResult {
-    let costs = read(&site, &activity, &sessions, &owner).await?;
+    let costs = read(&site, &activity, &sessions, &owner, &query).await?;
     let table =
         |id, title, is_by_cost, name: fn(&ModelCostRow) -> String| table(id, title, is_by_cost, &costs.rows, name);
     Ok(page(
@@ -67,6 +97,8 @@ pub async fn show(
         &CostsPage {
             frame: PageLayout::new(&site, Some(&owner.visitor)),
             tab: "sessions",
+            period: query.name(),
+            periods: PERIODS.iter().map(|(name, title)| (*name, *title, *name == query.name())).collect(),
             total: costs.total.to_string(),
             first: words(costs.first),
             last: words(costs.last),
@@ -92,8 +124,9 @@ pub async fn export(
     State(activity): State<Activity>,
     State(sessions): State<AgentSessions>,
     owner: AccountOwner,
+    PageQuery(query): PageQuery<PeriodQuery>,
 ) -> PageResult {
-    let costs = read(&site, &activity, &sessions, &owner).await?;
+    let costs = read(&site, &activity, &sessions, &owner, &query).await?;
     let file = costs_csv(costs.rows.iter().map(csv_row));
     let headers = [
         (CONTENT_TYPE, "text/csv; charset=utf-8"),
@@ -113,10 +146,11 @@ async fn read(
     activity: &Activity,
     sessions: &AgentSessions,
     owner: &AccountOwner,
+    query: &PeriodQuery,
 ) -> Result<ModelCosts, PageError> {
     let scope = activity.scope(&owner.account).await.map_err(PageError::of(site))?;
-    let today = Day::of(site.ports.clock.now());
-    sessions.costs(&scope, today, DAYS).await.map_err(|error| match error {
+    let (last, days) = query.days(Day::of(site.ports.clock.now()));
+    sessions.costs(&scope, last, days).await.map_err(|error| match error {
         AgentSessionError::External => external(site, owner),
         error => {
             tracing::warn!(error = domain::reasons(&error), "the use of models could not be read");
@@ -154,4 +188,22 @@ fn table(
 
 fn words(day: Day) -> String {
     day.begin().format("%-d %B %Y").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weeks_begin_on_monday_and_unknown_periods_are_thirty_days() {
+        let days = |period: &str, today: &str| {
+            let (last, count) = PeriodQuery { period: period.to_owned() }.days(today.parse().unwrap());
+            (last.to_string(), count)
+        };
+        assert_eq!(days("last-week", "2026-11-26"), ("2026-11-22".to_owned(), 7));
+        assert_eq!(days("last-week", "2026-11-23"), ("2026-11-22".to_owned(), 7));
+        assert_eq!(days("this-week", "2026-11-26"), ("2026-11-26".to_owned(), 4));
+        assert_eq!(days("this-week", "2026-11-22"), ("2026-11-22".to_owned(), 7));
+        assert_eq!(days("always", "2026-11-26"), ("2026-11-26".to_owned(), 30));
+    }
 }

@@ -78,11 +78,11 @@ impl AgentSessions {
         self.prices.cost(&used.model, used.input_tokens, used.output_tokens)
     }
 
-    /// Tokens and costs of the last `days` days, at most [`COST_DAYS_MAX`], by computers of the scope.
+    /// Tokens and costs of the `days` days up to `last`, at most [`COST_DAYS_MAX`], by computers of the scope.
     #[boxed]
-    pub async fn costs(&self, scope: &RecordScope, today: Day, days: u16) -> Result<ModelCosts, AgentSessionError> {
-        let first = Day::from(today.number() - i64::from(days.clamp(1, COST_DAYS_MAX)) + 1);
-        let used = self.log()?.model_days(scope, first, today.next()).await?;
+    pub async fn costs(&self, scope: &RecordScope, last: Day, days: u16) -> Result<ModelCosts, AgentSessionError> {
+        let first = Day::from(last.number() - i64::from(days.clamp(1, COST_DAYS_MAX)) + 1);
+        let used = self.log()?.model_days(scope, first, last.next()).await?;
         let is_cut = u32::try_from(used.len()).is_ok_and(|rows| rows >= MODEL_DAYS_MAX);
         let (mut total, mut unpriced) = (MicroDollars::default(), BTreeSet::new());
         let row = |used: ModelDay| {
@@ -95,14 +95,6 @@ impl AgentSessions {
         };
         let rows = used.into_iter().map(row).collect();
         let prices_as_of = self.prices.as_of().to_owned();
-        Ok(ModelCosts {
-            prices_as_of,
-            first,
-            last: today,
-            rows,
-            total,
-            unpriced: unpriced.into_iter().collect(),
-            is_cut,
-        })
+        Ok(ModelCosts { prices_as_of, first, last, rows, total, unpriced: unpriced.into_iter().collect(), is_cut })
     }
 }
