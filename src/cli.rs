@@ -17,7 +17,7 @@ mod connect;
 mod connection;
 mod consent;
 mod costs;
-mod demo;
+pub mod demo;
 mod doctor;
 mod ending;
 mod event;

@@ -1,8 +1,11 @@
 //! `attache demo`: shows all features in a tour of a running server.
 //!
 //! The tour uses a separate profile, so that the person's profile is not changed. It ends its agent, its computer and its API key. Three
-//! events stay in the log, and the memory keeps three notes and the pages that the server could fetch, once for any number of tours.
+//! events stay in the log, and the memory keeps three notes and the pages that the server could fetch, once for any number of tours. With
+//! `--keep` nothing is ended, and the events of a [`month`] stay too.
 
+mod keep;
+pub mod month;
 mod operator;
 mod tour;
 
@@ -35,7 +38,7 @@ pub struct Arguments {
     /// Page to add, if the server can fetch it; may be repeated
     #[arg(long = "page", value_name = "URL", default_values = PAGES)]
     pages: Vec<String>,
-    /// Keep the profile of the tour with its agent, computer and API key
+    /// Keep the profile of the tour with its agent, computer and API key, and leave a month of a team's events to look at
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
@@ -62,7 +65,7 @@ pub async fn run(arguments: &Arguments, settings: Option<&Settings>) -> Done {
     let operator = settings.map(|settings| Operator { settings, email: &arguments.email });
     let mut tour = Tour::new(connection, operator, profile.clone());
     let result = tokio::select! {
-        done = tour.go(&arguments.pages) => done,
+        done = tour.go(&arguments.pages, arguments.keep) => done,
         _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted")),
     };
     let keeps = arguments.keep && folder.path().exists();

@@ -24,6 +24,7 @@ mod judging;
 mod knowledge;
 mod operator;
 mod pictures;
+mod questions;
 mod receipt;
 mod rules;
 mod sessions;

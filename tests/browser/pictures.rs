@@ -3,7 +3,7 @@
 //! Without `ATTACHE_WRITE_PICTURES` the test only checks that documents and files agree.
 
 mod recording;
-mod seed;
+pub mod seed;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -18,7 +18,8 @@ use self::seed::Seeded;
 use crate::browser::{Browser, Screen};
 
 /// Names of the pictures; `docs/pictures/<name>-light.png` and `-dark.png` are taken.
-const PICTURES: [&str; 8] = ["account", "activity", "claim", "consent", "device", "event", "knowledge", "operator"];
+const PICTURES: [&str; 9] =
+    ["account", "activity", "claim", "consent", "device", "event", "knowledge", "operator", "session"];
 
 /// Largest file, in bytes.
 const BYTES_MAX: u64 = 150_000;

@@ -19,6 +19,7 @@ use wire::agent_auth::AgentClaim;
 use wire::device::{CodeRequest, KeyWanted};
 use wire::knowledge::{BatchRequest, Note, SearchRequest};
 
+use super::keep::leave_month;
 use super::operator::Operator;
 use crate::cli::add::{self, Report};
 use crate::cli::connection::{ProfileConnection, failed};
@@ -52,6 +53,8 @@ pub struct Tour<'a> {
     /// The event with the verified proof.
     proven: Option<EventId>,
     profile: String,
+    /// Whether the events of a month were sent.
+    has_month: bool,
     /// Output of `--json`, printed at the end.
     seen: Map<String, Value>,
 }
@@ -60,14 +63,22 @@ impl<'a> Tour<'a> {
     /// Prepares the tour; sends no request.
     pub fn new(connection: ProfileConnection, operator: Option<Operator<'a>>, profile: String) -> Self {
         let (person, made_key, email, proven) = (None, None, None, None);
-        Self { connection, operator, person, made_key, email, proven, profile, seen: Map::new() }
+        Self { connection, operator, person, made_key, email, proven, profile, has_month: false, seen: Map::new() }
     }
 
-    /// Runs all steps.
-    pub async fn go(&mut self, pages: &[String]) -> Done {
+    /// Runs all steps; with `leaves_month`, also leaves the events of a month.
+    pub async fn go(&mut self, pages: &[String], leaves_month: bool) -> Done {
         self.print_progress(&format!("A tour of {}", self.connection.client.base_url()));
         self.agent().await?;
         self.computer().await?;
+        if leaves_month {
+            let sending = terminal::spinner("sending the events of a month");
+            let events = leave_month(&self.connection, self.as_person().as_ref()).await;
+            sending.finish_and_clear();
+            let words = format!("{} events of a month of a team are recorded, to look at", domain::thousands(events?));
+            self.good(&words);
+            self.has_month = true;
+        }
         let events = self.events().await?;
         self.proof(events[2]).await?;
         let key = self.key().await?;
@@ -82,6 +93,13 @@ impl<'a> Tour<'a> {
         let activity = format!("{base}/account/activity");
         self.print_progress(&format!("\n{}", self.strong(&format!("Worth a look now{who}:"))));
         self.print_progress(&format!("  {}  the three events", self.strong(&activity)));
+        if self.has_month {
+            let sessions = format!("{base}/account/sessions");
+            self.print_progress(&format!(
+                "  {}  the sessions of the month, and what they cost",
+                self.strong(&sessions)
+            ));
+        }
         if let Some(event) = self.proven {
             let event = format!("{activity}/{event}");
             self.print_progress(&format!(

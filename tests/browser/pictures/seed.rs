@@ -2,8 +2,15 @@
 
 use std::time::Duration;
 
+use attache::cli::demo::month::{COMPUTERS, MonthEvent, events};
 use blackbox::client::Credential;
+use blackbox::eventually;
 use blackbox::world::{Person, World};
+use chrono::Datelike as _;
+use domain::consent::ConsentLevel;
+use domain::lane::Lane;
+use domain::tool::Tool;
+use domain::usage::Day;
 use harness::event::{Chain, Machine};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -12,9 +19,6 @@ const ADA: &str = "ada@example.com";
 
 /// Longer than ten intervals of the operator's page.
 const WORK: Duration = Duration::from_secs(105);
-
-/// Days with events.
-const DAYS: u64 = 30;
 
 /// Notes: space, title and text.
 const NOTES: [(&str, &str, &str); 9] = [
@@ -53,63 +57,57 @@ const NOTES: [(&str, &str, &str); 9] = [
 pub struct Seeded {
     pub world: World,
     pub person: Person,
+    /// The events of the month.
+    pub month: Vec<MonthEvent>,
     device_code: String,
     claim: String,
     event: String,
+    session: String,
 }
 
 impl Seeded {
     /// Fills a new server.
     pub async fn new() -> Self {
         let world = World::with(|settings| settings.events.unattached.events_per_day = 0).await;
+        let begin = Day::of(world.clock().now());
+        let monday = Day::from(begin.number() + 7 - i64::from(begin.begin().weekday().num_days_from_monday())).begin();
+        world.advance((monday - world.clock().now()).to_std().unwrap());
         let person = world.person(ADA).await;
-        let laptop = computer(&world, &person, "Ada's laptop").await;
-        let runner = computer(&world, &person, "CI runner").await;
-        let studio = computer(&world, &person, "Studio").await;
+        let mut chains = Vec::new();
+        for (name, agent) in COMPUTERS {
+            chains.push(Chain::of_agent(&computer(&world, &person, name).await, agent));
+        }
         for _ in 0..2 {
             world.agent_of(&person).await;
         }
+        let studio = chains[1].machine.clone();
         consent(&world, &person, &studio).await;
-        let mut chains = [
-            Chain::of_agent(&laptop, "claude-code"),
-            Chain::of_agent(&studio, "cursor"),
-            Chain::of_agent(&runner, "codex"),
-            Chain::new(&laptop),
-        ];
-        let mut dice = Dice(7);
-        for day in 0..DAYS {
-            for (nth, chain) in chains.iter_mut().enumerate() {
-                // Fewer at weekends, and each computer has days off.
-                let most = if day % 7 > 4 { 2 } else { [9, 6, 5, 2][nth] };
-                for _ in 0..dice.below(most + 1) {
-                    world.advance(Duration::from_secs(60 + dice.below(900)));
-                    record(&world, chain, &mut dice).await;
-                }
-            }
-            world.advance(Duration::from_hours(9 + dice.below(6)));
+        let month = events();
+        let mut event = String::new();
+        for recorded in &month {
+            world.advance((monday + recorded.at - world.clock().now()).to_std().unwrap_or_default());
+            event = record(&world, &mut chains[recorded.computer], recorded).await;
         }
-        let event = record(&world, &mut chains[0], &mut dice).await;
+        let laptop = chains[0].machine.clone();
         hold(&world, &laptop, &mut chains[0]).await;
         // The session of the first day has expired.
         let person = world.person(ADA).await;
+        let session = newest_session(&world, &person).await;
         remember(&world, &person).await;
         let phone = register(&world, "Ada's phone").await;
         let device_code = world.device_code(&phone).await.expect(200)["user_code"].as_str().unwrap().to_owned();
         let asked = world.identity(json!({ "type": "service_auth", "login_hint": ADA })).await.expect(200);
         let claim = asked["claim"]["verification_uri"].as_str().unwrap().to_owned();
-        Self { world, person, device_code, claim, event }
+        Self { world, person, month, device_code, claim, event, session }
     }
 
     /// Sends events for a while, so that the operator's page has a throughput.
     pub async fn work(&self) {
-        let (runner, mut dice) = (computer(&self.world, &self.person, "Workstation").await, Dice(11));
-        let mut chain = Chain::of_agent(&runner, "opencode");
+        let mut chain = Chain::of_agent(&computer(&self.world, &self.person, "Workstation").await, "opencode");
         let until = Instant::now() + WORK;
-        while Instant::now() < until {
-            for _ in 0..dice.below(9) {
-                record(&self.world, &mut chain, &mut dice).await;
-            }
-            tokio::time::sleep(Duration::from_millis(400 + dice.below(1800))).await;
+        for recorded in self.month.iter().cycle().take_while(|_| Instant::now() < until) {
+            record(&self.world, &mut chain, recorded).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
 
@@ -119,22 +117,13 @@ impl Seeded {
             "activity" => "/account/activity".into(),
             "consent" => "/account/consent".into(),
             "event" => format!("/account/activity/{}", self.event),
+            "session" => format!("/account/sessions/{}", self.session),
             "device" => format!("/device?user_code={}", self.device_code),
             "claim" => self.claim.clone(),
             "knowledge" => "/knowledge?q=when+do+I+cut+back+my+roses".into(),
             "operator" => format!("http://{}/", self.world.server.admin_address),
             other => panic!("{other} has no page"),
         }
-    }
-}
-
-/// Numbers that look like chance and are the same each time.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
     }
 }
 
@@ -157,54 +146,42 @@ async fn consent(world: &World, person: &Person, studio: &Machine) {
     for body in [
         json!({ "level": "metadata-only" }),
         json!({ "lane": "memory", "level": "full" }),
+        json!({ "lane": "llm", "level": "full" }),
+        json!({ "lane": "skill", "level": "full" }),
         json!({ "machine_uuid": studio.uuid, "lane": "rsi", "level": "off" }),
     ] {
         world.post("/api/v1/consent", &person.cookie, &body).await.expect(200);
     }
 }
 
-/// Sends the next event of a chain; returns its id.
-async fn record(world: &World, chain: &mut Chain, dice: &mut Dice) -> String {
-    let kinds: [(&str, &str, Value); 7] = [
-        (
-            "llm.completed",
-            "llm",
-            json!({ "model": "claude-sonnet", "input_tokens": 900 + dice.below(9000), "output_tokens": 40 + dice.below(900) }),
-        ),
-        ("skill.invoked", "skill", json!({ "skill": "edit", "succeeded": true, "duration_ms": 20 + dice.below(400) })),
-        (
-            "skill.invoked",
-            "skill",
-            json!({ "skill": "bash", "succeeded": dice.below(9) > 0, "duration_ms": 90 + dice.below(9000) }),
-        ),
-        ("memory.recalled", "memory", json!({ "results": 1 + dice.below(5), "duration_ms": 8 + dice.below(30) })),
-        (
-            "memory.stored",
-            "memory",
-            json!({ "memory_id": format!("m{}", dice.below(400)), "content_bytes": 80 + dice.below(900) }),
-        ),
-        ("squad.task_completed", "squad", json!({})),
-        ("security.blocked", "security", json!({ "rule": "no secrets in a prompt", "action": "removed" })),
-    ];
-    // The first ones are frequent.
-    let place = usize::try_from(dice.below(7).min(dice.below(9))).unwrap();
-    let (event_type, lane, payload) = kinds[place].clone();
+/// Sends an event of the month on a chain; returns its id.
+async fn record(world: &World, chain: &mut Chain, recorded: &MonthEvent) -> String {
+    let level = if recorded.lane == Lane::Security { ConsentLevel::MetadataOnly } else { ConsentLevel::Full };
     let now = world.clock().now();
+    let tool: Tool = chain.agent_id.parse().unwrap();
     let event = chain.next_with(|event| {
         event["event_id"] = world.rng().uuid_v7(now).to_string().into();
-        event["event_type"] = event_type.into();
-        event["lane"] = lane.into();
-        event["payload"] = payload;
+        event["event_type"] = recorded.event_type.into();
+        event["lane"] = recorded.lane.as_str().into();
+        event["payload"] = recorded.payload(level).into();
         event["ts_edge_ms"] = now.timestamp_millis().into();
-        event["consent_level"] = "metadata-only".into();
+        event["consent_level"] = level.as_str().into();
+        event["scope"]["project_id"] = recorded.project.into();
+        event["scope"]["session_uuid"] = json!(hooks::session(tool, &recorded.session.to_string()));
     });
-    let response = world.event(&chain.machine, &event).await.expect(202);
-    if response["held"] == true {
-        // A level that the person switched off: the chain continues without it.
-        chain.seq -= 1;
-        event["hash_chain"]["prev"].as_str().unwrap().clone_into(&mut chain.prev);
-    }
+    world.event(&chain.machine, &event).await.receipt();
     event["event_id"].as_str().unwrap().to_owned()
+}
+
+/// The id of the newest session of Claude Code in the shop.
+async fn newest_session(world: &World, person: &Person) -> String {
+    eventually("the sessions are added up", async || {
+        let page =
+            world.get("/api/v1/activity/sessions?agent=claude-code&project=shop", &person.cookie).await.expect(200);
+        let session = &page["sessions"][0];
+        session["ended_ms"].is_i64().then(|| session["id"].as_str().unwrap().to_owned())
+    })
+    .await
 }
 
 /// Two events that are held: an unknown type, and one that was changed on the way.
