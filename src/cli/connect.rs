@@ -52,7 +52,7 @@ pub struct Arguments {
     /// Print what belongs into the tool's files and exit
     #[arg(long, conflicts_with = "dry_run")]
     print: bool,
-    /// Write no hooks: the tool's doings are not recorded
+    /// Write no hooks: what the tool does is not recorded
     #[arg(long)]
     no_hooks: bool,
     /// Write no MCP server: the tool cannot use the memory

@@ -81,9 +81,15 @@ async fn the_profile_of_the_demo_can_be_reused() {
     assert_eq!((&value["found"]["title"], &value["failed"][0]["error"]), (&json!("Bees"), &json!("blocked_address")));
     let [profile] = profiles(&home).try_into().unwrap();
     assert!(output.stderr.contains(&format!("attache event tail --profile {profile}")), "{output:?}");
-    let tail = home.run(&["event", "tail", "--count", "3", "--profile", &profile]);
+    let tail = home.run(&["event", "tail", "--lines", "3", "--count", "3", "--profile", &profile]);
     assert!(tail.said().contains("demo · 120 → 7 tokens"), "{tail:?}");
     assert!(home.run(&["search", "tides", "--profile", &profile]).said().starts_with(" 1. Tides"));
+    let sessions = eventually("the sessions of the month are listed", async || {
+        let page = home.run(&["session", "list", "--json", "--profile", &profile]).json();
+        (page["sessions"].as_array()?.len() > 10).then_some(page)
+    })
+    .await;
+    assert_eq!((&sessions["sessions"][0]["agent_id"], &sessions["sessions"][0]["failures"].is_u64()), (&json!("gemini-cli"), &true));
     let sent = home.run(&["event", "send", "--type", "llm.failed", "--profile", &profile, "--json"]).json();
     assert_eq!(sent["seq"], 3);
 }

@@ -379,8 +379,8 @@ impl Activity {
         Ok(UpstreamPage { entries, next: page.next_cursor, searched, oldest, unread: page.unread.unwrap_or_default() })
     }
 
-    /// Numbers of events of the last [`DAYS`] days, by lane; `None` if the statistics service is external. The days of the filter do not
-    /// count. A filter by type, text or tone counts among the newest `activity.search_events_max` events.
+    /// Numbers of events of the last [`DAYS`] days, by lane; `None` if the statistics service is external. They do not depend on the days
+    /// of the filter; the most frequent sentences do. A filter by type, text or tone counts among the newest `activity.search_events_max` events.
     pub async fn days(
         &self,
         scope: &RecordScope,
@@ -391,30 +391,32 @@ impl Activity {
         let end = Day::of(self.ports.clock.now()).next();
         let first = Day::from(end.number() - DAYS);
         if !filter.has_index() {
-            let filter = ActivityFilter { first: Some(first), last: None, ..filter.clone() };
-            return Ok(Some(self.counted(scope, &filter, names).await?));
+            return Ok(Some(self.counted(scope, filter, first, names).await?));
         }
         let wanted = DayQuery { first, end, machine: filter.machine, agent: filter.agent.clone(), lane: filter.lane };
         Ok(Some(ActivityCounts { days: log.days(scope, &wanted).await?, frequent: Vec::new() }))
     }
 
-    /// Counts the events that fit a filter without an index, by reading entries.
+    /// Counts the events since a day that fit a filter without an index, by reading entries.
     async fn counted(
         &self,
         scope: &RecordScope,
         filter: &ActivityFilter,
+        since: Day,
         names: &(impl ComputerNames + Sync),
     ) -> Result<ActivityCounts, ActivityError> {
         let (mut counts, mut cursor, mut searched) = (DayCounts::default(), None, 0_u32);
         let mut subjects: HashMap<String, u64> = HashMap::new();
+        let days = filter.first.unwrap_or(since)..=filter.last.unwrap_or(Day::of(self.ports.clock.now()));
+        let of_all_days = ActivityFilter { first: Some(since), last: None, ..filter.clone() };
         loop {
-            let page = self.page(scope, filter, names, cursor, READ).await?;
+            let page = self.page(scope, &of_all_days, names, cursor, READ).await?;
             for (entry, _) in &page.entries {
-                if let (Some(at), Ok(lane)) = (entry.received(), entry.lane.parse::<Lane>()) {
-                    *counts.events.entry((Day::of(at), lane)).or_default() += 1;
-                }
-                let is_in_days = filter.last.is_none_or(|last| entry.received().is_some_and(|at| Day::of(at) <= last));
-                if let Some(sentence) = entry.summary.as_deref().filter(|_| is_in_days) {
+                let (Some(day), Ok(lane)) = (entry.received().map(Day::of), entry.lane.parse::<Lane>()) else {
+                    continue;
+                };
+                *counts.events.entry((day, lane)).or_default() += 1;
+                if let Some(sentence) = entry.summary.as_deref().filter(|_| days.contains(&day)) {
                     *subjects.entry(subject(sentence)).or_default() += 1;
                 }
             }
