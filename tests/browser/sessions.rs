@@ -77,7 +77,7 @@ pages! {
 
         browser.follow("shop").await;
         browser.sees("Waited 10 min for a prompt").await;
-        browser.sees("41.0 k → 7000").await;
+        browser.sees("41.0 k → 7,000").await;
         browser.sees("failed").await;
         browser.sees("m-1").await;
         let depths = browser.evaluate("return document.querySelectorAll('.depth-1').length").await;

@@ -89,7 +89,10 @@ async fn the_profile_of_the_demo_can_be_reused() {
         (page["sessions"].as_array()?.len() > 10).then_some(page)
     })
     .await;
-    assert_eq!((&sessions["sessions"][0]["agent_id"], &sessions["sessions"][0]["failures"].is_u64()), (&json!("gemini-cli"), &true));
+    assert_eq!(
+        (&sessions["sessions"][0]["agent_id"], &sessions["sessions"][0]["failures"].is_u64()),
+        (&json!("gemini-cli"), &true)
+    );
     let sent = home.run(&["event", "send", "--type", "llm.failed", "--profile", &profile, "--json"]).json();
     assert_eq!(sent["seq"], 3);
 }

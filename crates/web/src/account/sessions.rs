@@ -24,6 +24,7 @@ use serde::Deserialize;
 use self::words::{count, duration};
 use super::AccountOwner;
 use super::activity::computers::{ComputerChoice, Computers};
+use super::activity::rows::agent_title;
 use crate::visitor::quoted;
 use crate::{Moment, PageError, PageErrorTexts, PageLayout, PageQuery, PageResult, Site, page};
 
@@ -175,7 +176,7 @@ impl SessionLine {
         Self {
             id: session.id.to_string(),
             title: title(session),
-            agent: session.agent.clone(),
+            agent: agent_title(&session.agent).to_owned(),
             computer: computers.name(session.machine).to_owned(),
             state: SessionState::of(session, now),
             facts: facts(session, sessions).join(" · "),
@@ -223,7 +224,7 @@ fn title(session: &RecordedSession) -> String {
     match (&session.folder, &session.project) {
         (Some(folder), _) => domain::foreign::visible(folder),
         (None, Some(project)) => format!("Project {}", project_words(project)),
-        (None, None) => format!("Session of {}", session.agent),
+        (None, None) => format!("Session of {}", agent_title(&session.agent)),
     }
 }
 

@@ -110,8 +110,12 @@ pub fn source(agent: &str, machine: MachineUuid, computers: &Computers) -> Strin
 
 /// An agent and the name of a computer.
 pub fn agent_on(agent: &str, computer: &str) -> String {
-    let agent = agent.parse().map_or(agent, |tool: Tool| tool.title());
-    domain::foreign::visible(&format!("{agent} on {computer}"))
+    domain::foreign::visible(&format!("{} on {computer}", agent_title(agent)))
+}
+
+/// The name of an agent kind as people know it: "Claude Code".
+pub fn agent_title(agent: &str) -> &str {
+    agent.parse().map_or(agent, |tool: Tool| tool.title())
 }
 
 /// The state of a proof, and the canonical bytes of its event.

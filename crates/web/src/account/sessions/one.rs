@@ -15,6 +15,7 @@ use super::words::{amount, count, duration};
 use super::{SessionState, cost_words, external, model_words, moment, project_words, title, unavailable};
 use crate::account::AccountOwner;
 use crate::account::activity::computers::Computers;
+use crate::account::activity::rows::agent_title;
 use crate::visitor::quoted;
 use crate::{CursorQuery, Moment, PageError, PageErrorTexts, PageLayout, PageQuery, PageResult, Site, page};
 
@@ -82,7 +83,7 @@ pub async fn show(
         &SessionPage {
             tab: "sessions",
             title: title(&session),
-            agent: session.agent.clone(),
+            agent: agent_title(&session.agent).to_owned(),
             computer: computers.name(session.machine).to_owned(),
             computer_link: format!("{path}?computer={}", session.machine),
             project: project.map(|project| (project_words(project), format!("{path}?project={}", quoted(project)))),

@@ -20,10 +20,10 @@ pub fn count(number: i64, one: &str, many: &str) -> String {
     format!("{} {}", amount(number), if number == 1 { one } else { many })
 }
 
-/// "950", "9.5 k", "48 k", "1.2 M".
+/// "950", "9,500", "48 k", "1.2 M".
 pub fn amount(number: i64) -> String {
     let (unit, name) = match number {
-        ..10_000 => return number.to_string(),
+        ..10_000 => return domain::thousands(number),
         10_000..1_000_000 => (1_000, "k"),
         _ => (1_000_000, "M"),
     };
@@ -42,7 +42,7 @@ mod tests {
         assert_eq!(duration(-5), "0.0 s");
         assert_eq!(duration(i64::MAX), "106751 M days 7 h");
         let amounts = [0, 9_999, 48_300, 150_000, 1_250_000].map(amount);
-        assert_eq!(amounts, ["0", "9999", "48.3 k", "150 k", "1.2 M"]);
+        assert_eq!(amounts, ["0", "9,999", "48.3 k", "150 k", "1.2 M"]);
         assert_eq!((count(1, "file", "files"), count(2, "file", "files")), ("1 file".to_owned(), "2 files".to_owned()));
     }
 }
