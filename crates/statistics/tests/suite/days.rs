@@ -176,4 +176,23 @@ on_each_database! {
             }
         }
     }
+
+    async fn the_next_event_of_a_fast_chain_is_found(world: World) {
+        let mut chain = Chain::new(&world);
+        let events: Vec<Value> = (0..200).map(|_| chain.next()).collect();
+        let begin = noon(1);
+        let at = |place: usize| begin + TimeDelta::milliseconds(5 * i64::try_from(place).unwrap());
+        for (place, event) in events.iter().enumerate() {
+            take_at(&world, event, at(place)).await;
+        }
+        world.log.sequence(1_000).await.unwrap();
+        let scope = scope_of(&[&chain], &[]);
+        for place in [0, 70, 150, 198, 199] {
+            let id = events[place]["event_id"].as_str().unwrap().parse().unwrap();
+            let proof = AuditProof::parse(&world.log.proof(&scope, id).await.unwrap().body).unwrap();
+            let next = world.log.follower(&scope, &proof, at(place).timestamp_millis()).await.unwrap();
+            let expected = events.get(place + 1).map(|event| event["event_id"].as_str().unwrap().to_owned());
+            assert_eq!(next.map(|id| id.to_string()), expected, "{place}");
+        }
+    }
 }
