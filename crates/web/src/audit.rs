@@ -74,6 +74,8 @@ struct AuditRow {
     summary: Summary,
     lane: String,
     source: String,
+    /// Date and time of the computer's clock, in UTC.
+    happened: Option<String>,
     received: Option<Moment>,
 }
 
@@ -173,6 +175,8 @@ impl AuditRow {
             id: event.id.to_string(),
             summary: event.summary.clone(),
             lane: event.lane.clone(),
+            happened: DateTime::from_timestamp_millis(event.ts_edge_ms)
+                .map(|at| at.format("%-d %B %Y, %H:%M:%S").to_string()),
             source: source(&event.agent, event.machine, computers),
             received: at.map(|at| Moment::new(at, now)),
         }

@@ -126,6 +126,8 @@ pub struct AuditedEvent {
     pub lane: String,
     /// The event in a sentence: with content only if the link shows it.
     pub summary: Summary,
+    /// Time of the computer's clock, in milliseconds since 1970.
+    pub ts_edge_ms: i64,
     /// Time of receipt, in milliseconds since 1970.
     pub received_at_ms: i64,
 }
@@ -253,6 +255,7 @@ impl AuditLinks {
         struct Recorded {
             event_type: String,
             lane: Lane,
+            ts_edge_ms: i64,
             consent_level: ConsentLevel,
             payload: Map<String, Value>,
         }
@@ -270,6 +273,7 @@ impl AuditLinks {
             agent: proof.chain.agent_id.clone(),
             lane: event.lane.as_str().to_owned(),
             summary: self.registry.summary(&event.event_type, level, &event.payload, &NoNames),
+            ts_edge_ms: event.ts_edge_ms,
             received_at_ms: leaf.received_at_ms,
         })
     }

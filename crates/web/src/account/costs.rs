@@ -42,7 +42,7 @@ struct CostsPage {
     periods: Vec<(&'static str, &'static str, bool)>,
 }
 
-/// `?period`: a name of [`PERIODS`]; any other value is the first one.
+/// `?period`: 30-days, this-week, last-week or 90-days; any other value is the first one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PeriodQuery {
