@@ -1,12 +1,12 @@
 //! `/audits/{token}`: the events of an audit link, for a reader without an account. The browser checks their receipt.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::HttpState;
 use api::client::ClientAddress;
 use api::limits::RateLimiters;
 use api::named::Named;
-use app::services::activity::browse::Activity;
 use app::services::agent_sessions::AgentSessions;
 use app::services::audit_links::{AuditLinkRefusal, AuditLinks, AuditPage, AuditedEvent};
 use askama::Template;
@@ -36,7 +36,6 @@ const NO_INDEX: (HeaderName, &str) = (HeaderName::from_static("x-robots-tag"), "
 pub struct AuditPages {
     site: Site,
     links: AuditLinks,
-    activity: Activity,
     sessions: AgentSessions,
     limits: Arc<RateLimiters>,
 }
@@ -46,7 +45,6 @@ impl FromRef<HttpState> for AuditPages {
         Self {
             site: Site::from_ref(state),
             links: FromRef::from_ref(state),
-            activity: FromRef::from_ref(state),
             sessions: FromRef::from_ref(state),
             limits: FromRef::from_ref(state),
         }
@@ -86,12 +84,10 @@ pub async fn show(
     Named(token): Named,
     PageQuery(query): PageQuery<CursorQuery>,
 ) -> PageResult {
-    pages.limits.link_read(address).map_err(PageError::of(&pages.site))?;
-    let AuditPages { site, activity, sessions, .. } = &pages;
-    let (link, read) = pages.read(&token, query.cursor()).await?;
+    let AuditPages { site, sessions, .. } = &pages;
+    let (link, read) = pages.read(address, &token, &query).await?;
     let now = site.ports.clock.now();
-    let scope = activity.scope(&link.account).await.map_err(PageError::of(site))?;
-    let computers = Computers::of(site, &link.account, &scope).await?;
+    let computers = Computers::of(site, &link.account, &read.scope).await?;
     let frame = PageLayout::new(site, None);
     let path = format!("{}/audits/{token}", frame.root);
     let at = |cursor: Option<&str>| cursor.map(|cursor| format!("?cursor={}", quoted(cursor))).unwrap_or_default();
@@ -120,8 +116,7 @@ pub async fn receipt(
     Named(token): Named,
     PageQuery(query): PageQuery<CursorQuery>,
 ) -> PageResult {
-    pages.limits.link_read(address).map_err(PageError::of(&pages.site))?;
-    let (_, read) = pages.read(&token, query.cursor()).await?;
+    let (_, read) = pages.read(address, &token, &query).await?;
     let bytes = read.receipt.and_then(|receipt| receipt.bytes().ok()).ok_or_else(|| pages.gone())?;
     let headers = [
         (CONTENT_TYPE, "application/json"),
@@ -132,9 +127,15 @@ pub async fn receipt(
 }
 
 impl AuditPages {
-    async fn read(&self, token: &str, cursor: Option<&str>) -> Result<(AuditLink, AuditPage), PageError> {
+    async fn read(
+        &self,
+        address: IpAddr,
+        token: &str,
+        query: &CursorQuery,
+    ) -> Result<(AuditLink, AuditPage), PageError> {
+        self.limits.link_read(address).map_err(PageError::of(&self.site))?;
         let link = self.links.find(&Secret::presented(token)).await.map_err(|refusal| self.refused(refusal))?;
-        let read = self.links.read(&link, cursor).await.map_err(|refusal| self.refused(refusal))?;
+        let read = self.links.read(&link, query.cursor()).await.map_err(|refusal| self.refused(refusal))?;
         Ok((link, read))
     }
 

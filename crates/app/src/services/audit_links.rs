@@ -103,6 +103,8 @@ impl From<AgentSessionError> for AuditLinkRefusal {
 /// A page of the events of a link, newest first. Events that no checkpoint covers yet are absent.
 #[derive(Debug, Default)]
 pub struct AuditPage {
+    /// What the account may see.
+    pub scope: RecordScope,
     /// The session, if the link is about one.
     pub session: Option<RecordedSession>,
     /// At most 50 events, newest first.
@@ -247,7 +249,7 @@ impl AuditLinks {
         let session_uuid = session.as_ref().map(|session| session.session);
         let receipt =
             self.receipt(&proofs, &Selection { session_uuid, project_id: None, with_content: link.with_content });
-        Ok(AuditPage { session, events, receipt, next })
+        Ok(AuditPage { scope, session, events, receipt, next })
     }
 
     fn described(&self, proof: &AuditProof, with_content: bool) -> Option<AuditedEvent> {

@@ -380,6 +380,9 @@ async function fetched(section, delay) {
 
 for (const section of document.querySelectorAll("#proof[data-proof]")) fetched(section, 1000);
 
+/** What a receipt is checked with. */
+const receiptTools = { sha256, toHex, canonical, eventOf, climb, opened, signature, only, Fault, Missing };
+
 /** The page that checks a file. */
 const form = document.querySelector("form[data-verify]");
 if (form) {
@@ -389,7 +392,7 @@ if (form) {
   const receipts = document.querySelector("#receipt");
   const receipt = async (value) => {
     const { checker, show: showReceipt } = await import(form.dataset.receipt);
-    const check = checker({ sha256, toHex, canonical, eventOf, climb, opened, signature, only, Fault, Missing });
+    const check = checker(receiptTools);
     showReceipt(receipts, value, await check(value, words(key.value)), BADGES);
     receipts.querySelector("h2").focus();
   };
@@ -426,7 +429,7 @@ if (audit) {
   const run = async () => {
     const mine = ++turn;
     const { checker, mark, show: showReceipt } = await import(audit.dataset.audit);
-    const check = checker({ sha256, toHex, canonical, eventOf, climb, opened, signature, only, Fault, Missing });
+    const check = checker(receiptTools);
     const checked = await check(receipt, words(key.value));
     if (mine !== turn) return;
     showReceipt(document.querySelector("#receipt"), receipt, checked, BADGES);
