@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use domain::Timestamp;
 use domain::clock::stored;
 use rusqlite::types::Null;
-use sqlx::Arguments;
+use sqlx::Arguments as _;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::PgArguments;
 use uuid::Uuid;
@@ -160,54 +160,85 @@ impl Argument<'_> {
     }
 }
 
-/// Binds the arguments to the parameters of a statement of SQLite. `$3` and `?3` refer to the third argument, `?` to the one after the last
-/// `?`: SQLite numbers named parameters in the order of the text, where `$2` may precede `$1`.
-pub(super) fn bind_arguments(
-    statement: &mut rusqlite::Statement<'_>,
-    arguments: &[Argument<'_>],
-) -> rusqlite::Result<()> {
-    let mut unnamed = 0;
-    for place in 1..=statement.parameter_count() {
-        let number = match statement.parameter_name(place) {
-            None => {
-                unnamed += 1;
-                unnamed
-            }
-            Some(name) => match name.get(1..).and_then(|number| number.parse::<usize>().ok()) {
-                Some(number) => number,
-                None => return Err(rusqlite::Error::InvalidParameterName(name.to_owned())),
-            },
-        };
-        match number.checked_sub(1).and_then(|index| arguments.get(index)) {
-            Some(argument) => argument.bind(statement, place)?,
-            None => return Err(rusqlite::Error::InvalidParameterCount(arguments.len(), number)),
-        }
-    }
-    Ok(())
+/// The arguments of a statement.
+#[derive(Debug, Default)]
+pub struct Arguments<'a> {
+    values: Vec<Argument<'a>>,
+    /// The text has `$1`, `$2`, … once each and in this order.
+    is_in_order: bool,
 }
 
-/// The arguments in the encoding of sqlx's PostgreSQL driver.
-pub(super) fn encoded_for_postgres(arguments: &[Argument<'_>]) -> Result<PgArguments, BoxDynError> {
-    let mut encoded = PgArguments::default();
-    encoded.reserve(arguments.len(), 0);
-    for argument in arguments {
-        match argument {
-            Argument::Text(text) => encoded.add(&**text),
-            Argument::Bytes(bytes) => encoded.add(&**bytes),
-            Argument::Uuid(id) => encoded.add(*id),
-            Argument::Time(time) => encoded.add(*time),
-            Argument::Integer(number) => encoded.add(*number),
-            Argument::Real(number) => encoded.add(*number),
-            Argument::Boolean(value) => encoded.add(*value),
-            Argument::Array(array) => array::add(array, &mut encoded),
-            Argument::Null(Kind::Text) => encoded.add(None::<String>),
-            Argument::Null(Kind::Bytes) => encoded.add(None::<Vec<u8>>),
-            Argument::Null(Kind::Uuid) => encoded.add(None::<Uuid>),
-            Argument::Null(Kind::Time) => encoded.add(None::<Timestamp>),
-            Argument::Null(Kind::Integer) => encoded.add(None::<i64>),
-            Argument::Null(Kind::Real) => encoded.add(None::<f64>),
-            Argument::Null(Kind::Boolean) => encoded.add(None::<bool>),
-        }?;
+impl<'a> Arguments<'a> {
+    /// No arguments yet, for a text with `$1`, `$2`, … once each and in this order.
+    pub(super) const fn in_order() -> Self {
+        Self { values: Vec::new(), is_in_order: true }
     }
-    Ok(encoded)
+
+    /// Appends an argument, and returns its number.
+    pub(super) fn push(&mut self, argument: Argument<'a>) -> usize {
+        self.values.push(argument);
+        self.values.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Argument<'a>> {
+        self.values.iter()
+    }
+
+    pub(super) fn into_owned(self) -> Arguments<'static> {
+        Arguments {
+            values: self.values.into_iter().map(Argument::into_owned).collect(),
+            is_in_order: self.is_in_order,
+        }
+    }
+
+    /// Binds the arguments to the parameters of a statement of SQLite.
+    pub(super) fn bind(&self, statement: &mut rusqlite::Statement<'_>) -> rusqlite::Result<()> {
+        let mut unnamed = 0;
+        for place in 1..=statement.parameter_count() {
+            let number = if self.is_in_order { place } else { number_of(statement, place, &mut unnamed)? };
+            match number.checked_sub(1).and_then(|index| self.values.get(index)) {
+                Some(argument) => argument.bind(statement, place)?,
+                None => return Err(rusqlite::Error::InvalidParameterCount(self.values.len(), number)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The arguments in the encoding of sqlx's PostgreSQL driver.
+    pub(super) fn encoded_for_postgres(&self) -> Result<PgArguments, BoxDynError> {
+        let mut encoded = PgArguments::default();
+        encoded.reserve(self.values.len(), 0);
+        for argument in &self.values {
+            match argument {
+                Argument::Text(text) => encoded.add(&**text),
+                Argument::Bytes(bytes) => encoded.add(&**bytes),
+                Argument::Uuid(id) => encoded.add(*id),
+                Argument::Time(time) => encoded.add(*time),
+                Argument::Integer(number) => encoded.add(*number),
+                Argument::Real(number) => encoded.add(*number),
+                Argument::Boolean(value) => encoded.add(*value),
+                Argument::Array(array) => array::add(array, &mut encoded),
+                Argument::Null(Kind::Text) => encoded.add(None::<String>),
+                Argument::Null(Kind::Bytes) => encoded.add(None::<Vec<u8>>),
+                Argument::Null(Kind::Uuid) => encoded.add(None::<Uuid>),
+                Argument::Null(Kind::Time) => encoded.add(None::<Timestamp>),
+                Argument::Null(Kind::Integer) => encoded.add(None::<i64>),
+                Argument::Null(Kind::Real) => encoded.add(None::<f64>),
+                Argument::Null(Kind::Boolean) => encoded.add(None::<bool>),
+            }?;
+        }
+        Ok(encoded)
+    }
+}
+
+/// The number of the argument of a parameter. `$3` and `?3` refer to the third argument, `?` to the one after the last `?`: SQLite numbers
+/// named parameters in the order of the text, where `$2` may precede `$1`. It finds a name by a search from the first parameter, which
+/// costs most of the binding of a statement of many rows.
+fn number_of(statement: &rusqlite::Statement<'_>, place: usize, unnamed: &mut usize) -> rusqlite::Result<usize> {
+    let Some(name) = statement.parameter_name(place) else {
+        *unnamed += 1;
+        return Ok(*unnamed);
+    };
+    let number = name.get(1..).and_then(|number| number.parse().ok());
+    number.ok_or_else(|| rusqlite::Error::InvalidParameterName(name.to_owned()))
 }

@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use sqlx::Error;
 
 use super::Pool;
-use super::argument::Argument;
+use super::argument::{Argument, Arguments};
 use super::query::query;
 use super::row::{DatabaseRow, Decoded};
 use super::sqlite::error::SqliteError;
@@ -81,12 +81,12 @@ macro_rules! probes {
 #[must_use]
 pub struct ProbeQuery<'q, R> {
     probe: Probe<R>,
-    arguments: Vec<Argument<'q>>,
+    arguments: Arguments<'q>,
 }
 
 /// Creates a query of a probe; its arguments are bound next.
 pub fn probe<'q, R>(probe: Probe<R>) -> ProbeQuery<'q, R> {
-    ProbeQuery { probe, arguments: Vec::new() }
+    ProbeQuery { probe, arguments: Arguments::default() }
 }
 
 impl<'q, R: DatabaseRow + Clone> ProbeQuery<'q, R> {

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::{AssertSqlSafe, Error, RawSql, SqlSafeStr, SqlStr};
 
-use super::argument::{Argument, encoded_for_postgres};
+use super::argument::{Argument, Arguments};
 use super::postgres::{Access, PostgresConnection, PostgresPool};
 use super::row::{Columns, DatabaseRow, Decoded, Decoder, Ignored};
 use super::sqlite::connection::SqliteConnection;
@@ -90,12 +90,12 @@ impl Pool {
 #[must_use]
 pub struct Query<'q> {
     sql: SqlStr,
-    arguments: Vec<Argument<'q>>,
+    arguments: Arguments<'q>,
 }
 
 /// Creates a statement that returns rows of several columns, or no rows.
 pub fn query<'q>(sql: impl SqlSafeStr) -> Query<'q> {
-    Query { sql: sql.into_sql_str(), arguments: Vec::new() }
+    Query { sql: sql.into_sql_str(), arguments: Arguments::default() }
 }
 
 /// Creates a statement that returns its first column.
@@ -111,7 +111,7 @@ impl<'q> Query<'q> {
     }
 
     /// Binds all arguments, in order.
-    pub(super) fn bind_all(self, arguments: Vec<Argument<'q>>) -> Self {
+    pub(super) fn bind_all(self, arguments: Arguments<'q>) -> Self {
         Self { arguments, ..self }
     }
 
@@ -173,7 +173,7 @@ impl<'q> Query<'q> {
 
     async fn read(self, readers: &SqliteReaders, wanted: Wanted, rows: Box<dyn Decoder>) -> Outcome {
         self.trace();
-        let arguments = self.arguments.into_iter().map(Argument::into_owned).collect();
+        let arguments = self.arguments.into_owned();
         // A read-only connection changes no rows.
         readers.run(self.sql, arguments, wanted.rows_max(), rows).await.map(|rows| (0, rows))
     }
@@ -199,7 +199,7 @@ impl<'q> Query<'q> {
         wanted: Wanted,
         rows: &mut dyn Decoder,
     ) -> Result<u64, Error> {
-        let arguments = encoded_for_postgres(&self.arguments).map_err(Error::Encode)?;
+        let arguments = self.arguments.encoded_for_postgres().map_err(Error::Encode)?;
         let statement = sqlx::query_with::<Postgres, PgArguments>(self.sql, arguments);
         let (connection, watch) = connection.statement()?;
         let found_rows = match wanted {
@@ -318,7 +318,7 @@ impl<'q> ScalarQuery<'q> {
 #[derive(Debug)]
 pub struct QueryBuilder<'q> {
     sql: String,
-    arguments: Vec<Argument<'q>>,
+    arguments: Arguments<'q>,
 }
 
 /// The values of one row of [`QueryBuilder::push_values`].
@@ -331,7 +331,7 @@ pub struct Values<'b, 'q> {
 impl<'q> QueryBuilder<'q> {
     /// Starts a statement with `sql`.
     pub fn new(sql: &'static str) -> Self {
-        Self { sql: sql.to_owned(), arguments: Vec::new() }
+        Self { sql: sql.to_owned(), arguments: Arguments::in_order() }
     }
 
     /// Appends a part of the statement.
@@ -342,9 +342,9 @@ impl<'q> QueryBuilder<'q> {
 
     /// Appends the placeholder of an argument.
     pub fn push_bind(&mut self, argument: impl Into<Argument<'q>>) -> &mut Self {
-        self.arguments.push(argument.into());
+        let number = self.arguments.push(argument.into());
         // Writing to a string cannot fail.
-        let _ = write!(self.sql, "${}", self.arguments.len());
+        let _ = write!(self.sql, "${number}");
         self
     }
 

@@ -19,7 +19,7 @@ use rusqlite::fallible_iterator::FallibleIterator;
 use sqlx::Error;
 
 use super::error::{SqliteError, driver_error};
-use crate::pool::argument::{Argument, bind_arguments};
+use crate::pool::argument::Arguments;
 use crate::pool::row::{Columns, Decoder};
 
 /// Maximum time for which a task runs statements before it moves the other tasks of its thread.
@@ -105,7 +105,7 @@ impl SqliteConnection {
     pub(in crate::pool) fn run(
         &mut self,
         sql: &str,
-        arguments: &[Argument<'_>],
+        arguments: &Arguments<'_>,
         rows_max: usize,
         rows: &mut dyn Decoder,
     ) -> Result<u64, Error> {
@@ -153,12 +153,12 @@ impl fmt::Debug for SqliteConnection {
 pub(super) fn run(
     connection: &Connection,
     sql: &str,
-    arguments: &[Argument<'_>],
+    arguments: &Arguments<'_>,
     rows_max: usize,
     into: &mut dyn Decoder,
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(sql)?;
-    bind_arguments(&mut statement, arguments)?;
+    arguments.bind(&mut statement)?;
     let mut rows = statement.raw_query();
     let mut rows_left = rows_max;
     while rows_left > 0

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use crate::pool::argument::Argument;
+use crate::pool::argument::Arguments;
 
 /// Maximum number of entries of one connection. If it is exceeded, all are dropped.
 const ROWS_KEPT_MAX: usize = 8192;
@@ -39,7 +39,7 @@ impl Kept {
         &mut self,
         connection: &Connection,
         sql: &'static str,
-        arguments: &[Argument<'_>],
+        arguments: &Arguments<'_>,
     ) -> rusqlite::Result<Option<Vec<u8>>> {
         if self.pause > 0 {
             self.pause -= 1;
@@ -53,7 +53,7 @@ impl Kept {
         let mut key = Vec::with_capacity(64);
         // Statements are constants of the program, so the address identifies the text.
         key.extend_from_slice(&sql.as_ptr().addr().to_ne_bytes());
-        for argument in arguments {
+        for argument in arguments.iter() {
             argument.encode_key(&mut key);
         }
         Ok(Some(key))
@@ -93,6 +93,7 @@ impl std::fmt::Debug for Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pool::argument::Argument;
 
     struct World {
         reader: Connection,
@@ -102,6 +103,12 @@ mod tests {
     }
 
     const SQL: &str = "SELECT fact FROM facts WHERE id = $1";
+
+    fn arguments(argument: Argument<'_>) -> Arguments<'_> {
+        let mut arguments = Arguments::default();
+        arguments.push(argument);
+        arguments
+    }
 
     impl World {
         fn new() -> Self {
@@ -114,7 +121,7 @@ mod tests {
 
         /// Returns the cached fact; if there is none, caches `fact`.
         fn ask(&mut self, id: i64, fact: i64) -> Option<i64> {
-            let key = self.kept.key(&self.reader, SQL, &[Argument::Integer(id)]).unwrap()?;
+            let key = self.kept.key(&self.reader, SQL, &arguments(Argument::Integer(id))).unwrap()?;
             let row = self.kept.get(&key);
             if row.is_none() {
                 self.kept.keep(key, &fact);
@@ -146,9 +153,9 @@ mod tests {
     fn rows_of_another_type_are_not_mistaken_for_one_another() {
         let mut world = World::new();
         assert_eq!(world.ask(1, 10), None);
-        let key = world.kept.key(&world.reader, SQL, &[Argument::Integer(1)]).unwrap().unwrap();
+        let key = world.kept.key(&world.reader, SQL, &arguments(Argument::Integer(1))).unwrap().unwrap();
         assert_eq!(world.kept.get::<String>(&key), None);
-        let text = world.kept.key(&world.reader, SQL, &[Argument::Text("1".into())]).unwrap().unwrap();
+        let text = world.kept.key(&world.reader, SQL, &arguments(Argument::Text("1".into()))).unwrap().unwrap();
         assert_ne!(key, text);
     }
 

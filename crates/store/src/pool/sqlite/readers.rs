@@ -25,7 +25,7 @@ use super::connection::run;
 use super::error::driver_error;
 use super::file::SqliteFile;
 use super::kept::Kept;
-use crate::pool::argument::Argument;
+use crate::pool::argument::Arguments;
 use crate::pool::row::Decoder;
 
 /// Steps of SQLite's virtual machine after which a read checks whether its future was dropped: about 100 µs.
@@ -99,7 +99,7 @@ impl SqliteReaders {
     pub(in crate::pool) async fn run(
         &self,
         sql: SqlStr,
-        arguments: Vec<Argument<'static>>,
+        arguments: Arguments<'static>,
         rows_max: usize,
         mut rows: Box<dyn Decoder>,
     ) -> Result<Box<dyn Decoder>, Error> {
@@ -275,7 +275,7 @@ impl Reader {
     pub(in crate::pool) fn run(
         &self,
         sql: &str,
-        arguments: &[Argument<'_>],
+        arguments: &Arguments<'_>,
         rows_max: usize,
         rows: &mut dyn Decoder,
     ) -> rusqlite::Result<()> {
