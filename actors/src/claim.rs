@@ -185,7 +185,7 @@ impl Claims {
         make: impl FnOnce(Reply<Result<T, InfraError>>) -> ClaimMessage,
     ) -> Result<Option<T>, InfraError> {
         let load = || self.dependencies.store.registration_by_claim_token(&claim_token);
-        let deadline = self.ceremonies.settings().ask_deadline;
+        let deadline = self.ceremonies.ask_deadline();
         match self.ceremonies.ask(&claim_token, load, make, deadline).await {
             Ok(answer) => answer.map(Some),
             Err(AskError::Unknown) => Ok(None),

@@ -225,7 +225,7 @@ impl DeviceCodes {
         make: impl FnOnce(Reply<T>) -> DeviceMessage,
     ) -> Result<Option<T>, InfraError> {
         let load = || self.dependencies.store.device_by_code(&code);
-        match self.pollers.ask(&code, load, make, self.pollers.settings().ask_deadline).await {
+        match self.pollers.ask(&code, load, make, self.pollers.ask_deadline()).await {
             Ok(answer) => Ok(Some(answer)),
             Err(AskError::Unknown) => Ok(None),
             Err(AskError::Load(error)) => Err(error.into()),

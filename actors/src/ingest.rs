@@ -123,7 +123,7 @@ impl Ingestion {
             return Ok(false);
         }
         let ask = |reply| BatchMessage::Cancel { reply };
-        match self.batches.ask(&id, || self.load(id), ask, self.batches.settings().ask_deadline).await {
+        match self.batches.ask(&id, || self.load(id), ask, self.batches.ask_deadline()).await {
             // The batch has ended in the meantime, as requested.
             Ok(()) | Err(AskError::Unknown) => Ok(true),
             Err(AskError::Load(error)) => Err(error.into()),
@@ -145,7 +145,7 @@ impl Ingestion {
     /// The journal of a running batch, as it grows; `None` if the batch has ended or does not exist.
     async fn follow(&self, id: BatchId) -> Result<Option<JournalReceiver>, InfraError> {
         let ask = |reply| BatchMessage::Join { reply };
-        match self.batches.ask(&id, || self.load(id), ask, self.batches.settings().ask_deadline).await {
+        match self.batches.ask(&id, || self.load(id), ask, self.batches.ask_deadline()).await {
             Ok(journal) => Ok(Some(journal)),
             // The batch ended between the two reads.
             Err(AskError::Unknown) => self.ended(id).await,
@@ -298,7 +298,7 @@ impl Pass for OrphanedBatches {
         let adrift = dependencies.store.batches_adrift(dependencies.clock.now(), ADRIFT_MAX).await?;
         for id in adrift {
             let wake = |reply: Reply<()>| BatchMessage::Wake { reply };
-            let sent = batches.send(&id, || self.0.load(id), wake, batches.settings().ask_deadline).await;
+            let sent = batches.send(&id, || self.0.load(id), wake, batches.ask_deadline()).await;
             match sent {
                 Ok(()) | Err(AskError::Unknown) => {}
                 Err(error) => {

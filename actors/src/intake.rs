@@ -96,7 +96,7 @@ impl Intake {
             Ok(sealed) => self.slots.hash_one(sealed.envelope.chain_key()),
             Err(_) => self.slots.hash_one(&event.body),
         });
-        let deadline = self.ordered.settings().ask_deadline;
+        let deadline = self.ordered.ask_deadline();
         self.ordered.ask(|reply| OrderMessage::submit(slot, event, reply), deadline).await
     }
 

@@ -48,7 +48,7 @@ impl MachineLookup {
             Self::InPlace(store) => return Ok(store.machine_by_secret(&secret).await?),
             Self::Grouped(group) => group,
         };
-        let deadline = group.settings().ask_deadline;
+        let deadline = group.ask_deadline();
         let outcome = group.ask(|reply| CommitMessage::Add { item: secret, reply }, deadline).await?;
         Ok(outcome?)
     }

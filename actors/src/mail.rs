@@ -93,7 +93,7 @@ impl Mail {
     /// Queues a sign-in mail and returns; the mail is sent as soon as the transport is available.
     #[boxed]
     pub async fn send(&self, mail: OutgoingMail) -> Result<(), Unavailable> {
-        let deadline = self.0.settings().ask_deadline;
+        let deadline = self.0.ask_deadline();
         let taken = self.0.ask(|reply| MailMessage::Send { mail, reply }, deadline).await?;
         taken.map_err(|Busy| Unavailable::Overloaded)
     }

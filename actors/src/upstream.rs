@@ -51,7 +51,7 @@ impl Upstream {
             Self::External(client) => Ok(client.submit(&submission).await),
             Self::Embedded { intake, .. } => {
                 let event = Box::new(Append::new(submission, receipt, received_at));
-                let deadline = intake.settings().ask_deadline;
+                let deadline = intake.ask_deadline();
                 Ok(match intake.ask(|reply| GroupMessage::Add { event, reply }, deadline).await? {
                     Ok(outcome) => outcome.into(),
                     Err(error) => SubmitOutcome::Unavailable(contract::Unavailable::Log(domain::reasons(&*error))),

@@ -344,7 +344,7 @@ impl EventProcessor {
         if let HeldSender::Machine(machine) = item.sender {
             self.note_held(machine, item.received_at);
         }
-        let deadline = self.hold.settings().ask_deadline;
+        let deadline = self.hold.ask_deadline();
         match self.hold.ask(|reply| CommitMessage::Add { item, reply }, deadline).await {
             Ok(Ok(HeldOutcome::Held(_) | HeldOutcome::AlreadyHeld(_))) => {
                 metrics::counter!("attache_events_held_total", "reason" => hold.reason.as_str()).increment(1);

@@ -57,7 +57,7 @@ impl Ping {
 /// Pings until the actor replies again.
 async fn pinged(ping: &Handle<PingMessage>) -> u64 {
     loop {
-        match ping.ask(PingMessage::Ping, ping.settings().ask_deadline).await {
+        match ping.ask(PingMessage::Ping, ping.ask_deadline()).await {
             Ok(count) => return count,
             Err(refusal) => {
                 println!("{refusal}; next attempt in {:?}", refusal.retry_after());

@@ -6,6 +6,7 @@ use ractor::ActorCell;
 use tokio::time::Instant;
 
 use crate::kind::KindState;
+use crate::settings::ActorSettings;
 
 /// An address that outlives the actors behind it: a [`Handle`](crate::Handle) or a [`Directory`](crate::Directory).
 pub(crate) trait Address: Send + Sync + 'static {
@@ -20,6 +21,11 @@ pub(crate) trait Address: Send + Sync + 'static {
     /// Refuses new messages from now on.
     fn close(&self) {
         self.kind().close();
+    }
+
+    /// Replaces the settings.
+    fn retune(&self, settings: &ActorSettings) {
+        self.kind().retune(settings.clone());
     }
 
     fn counts(&self) -> ActorCounts;

@@ -57,8 +57,7 @@ impl<A: KeyedActor> Directory<A> {
     ///
     /// Metrics are registered here: install the metrics recorder first.
     pub fn new(kind: impl Kind, settings: &ActorSettings) -> Self {
-        let of_the_family = ActorSettings { queue_max: ACTIVATIONS_MAX, ..settings.clone() };
-        Self { registry: Registry::new(kind, settings), family: Handle::new(kind, &of_the_family) }
+        Self { registry: Registry::new(kind, settings), family: Handle::new(kind, &of_the_family(settings)) }
     }
 
     /// The family of these actors, for the supervisor. Each actor is a clone of `prototype`.
@@ -77,9 +76,9 @@ impl<A: KeyedActor> Directory<A> {
         self.registry.kind.name
     }
 
-    /// The limits of the kind.
-    pub fn settings(&self) -> &ActorSettings {
-        &self.registry.kind.settings
+    /// How long a caller waits for an answer, by the settings in force.
+    pub fn ask_deadline(&self) -> Duration {
+        self.registry.kind.settings().ask_deadline
     }
 
     /// Number of actors that exist, idle ones included.
@@ -205,6 +204,11 @@ impl<A: KeyedActor> Directory<A> {
     }
 }
 
+/// The settings of the family itself.
+fn of_the_family(settings: &ActorSettings) -> ActorSettings {
+    ActorSettings { queue_max: ACTIVATIONS_MAX, ..settings.clone() }
+}
+
 /// A message before and after it was written. It is written once, with a place in the first queue that it is sent to.
 enum Outgoing<Write, M, W> {
     Unwritten(Write),
@@ -234,6 +238,12 @@ impl<A: KeyedActor> Address for Directory<A> {
     fn close(&self) {
         self.registry.kind.close();
         self.family.close();
+    }
+
+    fn retune(&self, settings: &ActorSettings) {
+        self.registry.kind.retune(settings.clone());
+        Address::retune(&self.family, &of_the_family(settings));
+        self.family.notify(FamilyMessage::Retuned);
     }
 
     fn counts(&self) -> ActorCounts {

@@ -43,6 +43,8 @@ pub(crate) enum FamilyMessage<A: KeyedActor> {
     Activate(Activation<A>),
     /// Check the actors that may be idle, or that should have ended by now.
     Sweep,
+    /// The settings of the kind were replaced.
+    Retuned,
 }
 
 pub(crate) struct Activation<A: KeyedActor> {
@@ -80,7 +82,7 @@ impl<A: KeyedActor> Family<A> {
         // its thread outlives this deadline.
         let _ = tokio::time::timeout(START_DEADLINE, self.registry.all_ended()).await;
         self.registry.clear();
-        let sweep = IdleSweep::new(&self.registry.kind.settings);
+        let sweep = IdleSweep::new(&self.registry.kind.settings());
         Ok(FamilyState { sweep, _kill_on_drop: KillOnDrop(Arc::clone(&self.registry)) })
     }
 
@@ -119,6 +121,12 @@ impl<A: KeyedActor> Family<A> {
                 SweepDecision::Kill => entry.mark_stuck_and_kill(),
             }
         }
+        Self::set_timer(&myself, state);
+    }
+
+    #[ractor::message(FamilyMessage::Retuned)]
+    fn retuned(&self, myself: ActorRef<FamilyMessage<A>>, state: &mut FamilyState<A>) {
+        state.sweep.retune(&self.registry.kind.settings(), || self.registry.entries(), Instant::now());
         Self::set_timer(&myself, state);
     }
 

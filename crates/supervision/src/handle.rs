@@ -50,9 +50,9 @@ impl<M: Message> Handle<M> {
         self.shared.kind.name
     }
 
-    /// The limits of the kind.
-    pub fn settings(&self) -> &ActorSettings {
-        &self.shared.kind.settings
+    /// How long a caller waits for an answer, by the settings in force.
+    pub fn ask_deadline(&self) -> Duration {
+        self.shared.kind.settings().ask_deadline
     }
 
     /// Sends the message that `make` builds around a [`Reply`], and waits up to `deadline` for the reply.
@@ -85,6 +85,14 @@ impl<M: Message> Handle<M> {
         sent.inspect_err(|refusal| self.shared.kind.count_refusal(refusal))
     }
 
+    /// Sends a message without a place in the queue, if the actor runs.
+    pub(crate) fn notify(&self, message: M) {
+        if let Target::Up(mailbox) = &**self.shared.target.load() {
+            // Fails only if the actor has ended.
+            let _ = mailbox.send(message);
+        }
+    }
+
     fn mailbox(&self) -> Result<Mailbox, Unavailable> {
         if self.shared.kind.is_closed() {
             return Err(Unavailable::Draining);
@@ -97,7 +105,7 @@ impl<M: Message> Handle<M> {
 
     /// The refusal for an actor that has ended before its supervisor noticed.
     fn down(&self) -> Unavailable {
-        self.shared.kind.if_open(Unavailable::NotRunning { retry_after: self.settings().restart.backoff_min })
+        self.shared.kind.if_open(Unavailable::NotRunning { retry_after: self.shared.kind.settings().restart.backoff_min })
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use arc_swap::{ArcSwap, Guard};
 use metrics::{Counter, Gauge, KeyName};
 use tokio::time::Instant;
 use tracing::Span;
@@ -33,7 +34,7 @@ const LATE_MIN: Duration = Duration::from_secs(1);
 /// Limits, metrics and the closed flag of one kind.
 pub(crate) struct KindState {
     pub(crate) name: &'static str,
-    pub(crate) settings: ActorSettings,
+    settings: ArcSwap<ActorSettings>,
     /// Set once, when the process drains. After that no message is admitted.
     closed: AtomicBool,
     /// The origin of the times in [`Meter`](crate::mailbox::Meter).
@@ -56,7 +57,7 @@ impl KindState {
         let metric = |suffix: &str| metric_name::<K>(suffix);
         Arc::new(Self {
             name,
-            settings: settings.clone(),
+            settings: ArcSwap::from_pointee(settings.clone()),
             closed: AtomicBool::new(false),
             epoch: Instant::now(),
             woke: AtomicU64::new(0),
@@ -69,6 +70,16 @@ impl KindState {
             metrics_prefix: K::METRICS_PREFIX,
             refused: metric("actor_refused_total").into(),
         })
+    }
+
+    /// The settings in force.
+    pub(crate) fn settings(&self) -> Guard<Arc<ActorSettings>> {
+        self.settings.load()
+    }
+
+    /// Replaces the settings. Every later decision about an actor of this kind uses the new ones.
+    pub(crate) fn retune(&self, settings: ActorSettings) {
+        self.settings.store(Arc::new(settings));
     }
 
     pub(crate) fn close(&self) {
@@ -105,7 +116,7 @@ impl KindState {
     /// Records that a timer for `planned` has fired now. If it is late by a large part of `stuck_after`, the whole process was stopped or
     /// had no processor, and no actor could finish a message in that time.
     pub(crate) fn timer_fired(&self, planned: Instant) {
-        if planned.elapsed() >= (self.settings.stuck_after / 2).max(LATE_MIN) {
+        if planned.elapsed() >= (self.settings().stuck_after / 2).max(LATE_MIN) {
             self.woke.fetch_max(self.micros(), Ordering::Release);
         }
     }

@@ -16,6 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use ractor::{ActorProcessingErr, ActorRef};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -72,6 +73,32 @@ pub struct Schedule {
     pub deadline: Duration,
 }
 
+/// The schedule of a periodic actor, which may be replaced while the actor runs. Clones share it.
+#[derive(Debug, Clone)]
+pub struct LiveSchedule(Arc<ArcSwap<Schedule>>);
+
+impl LiveSchedule {
+    /// A schedule that is in force until it is replaced.
+    pub fn new(schedule: Schedule) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(schedule)))
+    }
+
+    /// Replaces the schedule: from the next pass on. A pause that has begun keeps its length.
+    pub fn set(&self, schedule: Schedule) {
+        self.0.store(Arc::new(schedule));
+    }
+
+    fn get(&self) -> Schedule {
+        **self.0.load()
+    }
+}
+
+impl From<Schedule> for LiveSchedule {
+    fn from(schedule: Schedule) -> Self {
+        Self::new(schedule)
+    }
+}
+
 /// How an actor rests while its passes find no work.
 #[derive(Debug, Clone)]
 pub struct Rest {
@@ -108,7 +135,7 @@ pub enum PeriodicMessage {
 #[derive(Debug, Clone)]
 pub struct Periodic<P> {
     pass: P,
-    schedule: Schedule,
+    schedule: LiveSchedule,
     rest: Option<Rest>,
     jitter: Jitter,
     passes: Passes,
@@ -137,8 +164,8 @@ impl<P: Pass> Periodic<P> {
     /// An actor of this kind; the kind's name appears in logs and metrics. `jitter` varies the pauses.
     ///
     /// Metrics are registered here: install the metrics recorder first.
-    pub fn new(kind: impl Kind, pass: P, schedule: Schedule, jitter: Jitter) -> Self {
-        Self { pass, schedule, rest: None, jitter, passes: Passes::new(kind) }
+    pub fn new(kind: impl Kind, pass: P, schedule: impl Into<LiveSchedule>, jitter: Jitter) -> Self {
+        Self { pass, schedule: schedule.into(), rest: None, jitter, passes: Passes::new(kind) }
     }
 
     /// Lets the actor rest while its passes return [`Next::Idle`].
@@ -165,11 +192,11 @@ impl<P: Pass> Periodic<P> {
     }
 
     /// Runs one pass and records its result. A failed pass is retried after the pause.
-    async fn pass(&self, memory: &mut P::Memory) -> Next {
+    async fn pass(&self, memory: &mut P::Memory, deadline: Duration) -> Next {
         let run: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(self.pass.run(memory));
-        let run = tokio::time::timeout(self.schedule.deadline, run);
+        let run = tokio::time::timeout(deadline, run);
         let run = run.instrument(tracing::debug_span!("pass", actor.name = self.passes.name())).await;
-        match run.unwrap_or_else(|_| Err(format!("cut off after {:?}", self.schedule.deadline).into())) {
+        match run.unwrap_or_else(|_| Err(format!("cut off after {deadline:?}").into())) {
             Ok(next) => {
                 self.passes.succeeded();
                 next
@@ -191,8 +218,9 @@ impl<P: Pass> Periodic<P> {
         state: &mut PeriodicState<P::Memory>,
     ) -> Result<(), ActorProcessingErr> {
         drop(state.timer.take());
-        let pause = self.varied(self.schedule.every);
-        match (self.pass(&mut state.memory).await, &self.rest) {
+        let Schedule { every, deadline } = self.schedule.get();
+        let pause = self.varied(every);
+        match (self.pass(&mut state.memory, deadline).await, &self.rest) {
             (Next::AtOnce, _) => {
                 state.active_at = Instant::now();
                 myself.cast(PeriodicMessage::Tick)?;

@@ -73,12 +73,14 @@ pub enum Decision {
     GiveUp,
 }
 
-/// The failures of one child, counted against its restart budget.
+/// Restarts that a policy remembers beyond its budget, so that a window or a budget that is made larger counts the earlier ones.
+const GRANTED_MIN: usize = 1024;
+
+/// The failures of one child, counted against its restart budget. Each failure is judged by the settings that are in force then.
 #[derive(Debug)]
 pub struct RestartPolicy {
-    settings: RestartSettings,
     delays: ExponentialBackoff<FrozenClock>,
-    /// Times of the granted restarts within the window, oldest first.
+    /// Times of the granted restarts, oldest first.
     granted: VecDeque<Instant>,
     started_at: Option<Instant>,
     /// Number of starts that failed in a row.
@@ -87,9 +89,9 @@ pub struct RestartPolicy {
 
 impl RestartPolicy {
     /// A policy without a failure.
-    pub fn new(settings: RestartSettings) -> Self {
+    pub fn new(settings: &RestartSettings) -> Self {
         let delays = delays(settings.backoff_min, settings.backoff_max);
-        Self { settings, delays, granted: VecDeque::new(), started_at: None, failed_starts: 0 }
+        Self { delays, granted: VecDeque::new(), started_at: None, failed_starts: 0 }
     }
 
     /// Records that the child runs.
@@ -99,31 +101,35 @@ impl RestartPolicy {
     }
 
     /// Records that the child failed or could not be started. `fraction`, from 0 to 1, scales the jitter.
-    pub fn on_failure(&mut self, now: Instant, fraction: f64) -> Decision {
+    pub fn on_failure(&mut self, settings: &RestartSettings, now: Instant, fraction: f64) -> Decision {
+        let RestartSettings { restarts_max, window, backoff_min, backoff_max, reset_after, .. } = *settings;
+        self.delays.initial_interval = backoff_min;
+        self.delays.max_interval = backoff_max;
+        self.delays.current_interval = self.delays.current_interval.max(backoff_min).min(backoff_max);
         let healthy_since = self.started_at.take();
-        if healthy_since.is_some_and(|since| now.saturating_duration_since(since) >= self.settings.reset_after) {
+        if healthy_since.is_some_and(|since| now.saturating_duration_since(since) >= reset_after) {
             self.delays.reset();
         }
         if healthy_since.is_none() {
             // Counted separately: hanging starts take so long that the window would never fill.
             self.failed_starts = self.failed_starts.saturating_add(1);
         }
-        let after = self.delay(fraction);
+        let after = self.delay(settings, fraction);
         let restart_at = now + after;
-        let window = self.settings.window;
-        while self.granted.front().is_some_and(|&past| restart_at.saturating_duration_since(past) >= window) {
-            self.granted.pop_front();
-        }
-        let restarts_max = self.settings.restarts_max;
-        if self.granted.len() >= restarts_max as usize || self.failed_starts > restarts_max {
+        let is_in_window = |past: &&Instant| restart_at.saturating_duration_since(**past) < window;
+        let counted = self.granted.iter().rev().take_while(is_in_window).count();
+        if counted >= restarts_max as usize || self.failed_starts > restarts_max {
             return Decision::GiveUp;
         }
         self.granted.push_back(restart_at);
+        if self.granted.len() > GRANTED_MIN.max(restarts_max as usize) {
+            self.granted.pop_front();
+        }
         Decision::Restart { after }
     }
 
-    fn delay(&mut self, fraction: f64) -> Duration {
-        let RestartSettings { backoff_min, backoff_max, jitter, .. } = self.settings;
+    fn delay(&mut self, settings: &RestartSettings, fraction: f64) -> Duration {
+        let RestartSettings { backoff_min, backoff_max, jitter, .. } = *settings;
         // `backoff` computes in floating point: keep its rounding within the bounds.
         let delay = self.delays.next_backoff().unwrap_or(backoff_max).max(backoff_min).min(backoff_max);
         delay + delay.mul_f64(jitter.clamp(0.0, 1.0) * fraction.clamp(0.0, 1.0))
@@ -173,8 +179,23 @@ mod tests {
 
     use super::*;
 
-    fn policy(settings: RestartSettings) -> (RestartPolicy, Instant) {
-        (RestartPolicy::new(settings), Instant::now())
+    struct World {
+        policy: RestartPolicy,
+        settings: RestartSettings,
+    }
+
+    impl World {
+        fn on_started(&mut self, now: Instant) {
+            self.policy.on_started(now);
+        }
+
+        fn on_failure(&mut self, now: Instant, fraction: f64) -> Decision {
+            self.policy.on_failure(&self.settings, now, fraction)
+        }
+    }
+
+    fn policy(settings: RestartSettings) -> (World, Instant) {
+        (World { policy: RestartPolicy::new(&settings), settings }, Instant::now())
     }
 
     fn seconds(seconds: u64) -> Duration {
@@ -244,6 +265,51 @@ mod tests {
         assert_eq!(policy.on_failure(now, 0.5), Decision::GiveUp);
     }
 
+    #[test]
+    fn changed_delays_are_in_force_from_the_next_failure_on() {
+        let settings = |least, most| RestartSettings {
+            backoff_min: seconds(least),
+            backoff_max: seconds(most),
+            jitter: 0.0,
+            ..RestartSettings::default()
+        };
+        let (mut policy, now) = policy(settings(1, 60));
+        let mut fail = |settings| {
+            policy.settings = settings;
+            policy.on_failure(now, 0.0)
+        };
+        let after = |after| Decision::Restart { after: seconds(after) };
+        assert_eq!([fail(settings(1, 60)), fail(settings(1, 60))], [after(1), after(2)]);
+        assert_eq!([fail(settings(1, 3)), fail(settings(1, 3))], [after(3), after(3)]);
+        assert_eq!([fail(settings(10, 60)), fail(settings(10, 60))], [after(10), after(20)]);
+    }
+
+    #[test]
+    fn a_larger_window_counts_the_restarts_that_were_outside_the_smaller_one() {
+        let narrow = RestartSettings { restarts_max: 2, window: seconds(1), ..RestartSettings::default() };
+        let (mut policy, mut now) = policy(narrow);
+        for _ in 0..3 {
+            assert!(matches!(policy.on_failure(now, 0.0), Decision::Restart { .. }));
+            policy.on_started(now);
+            now += seconds(10);
+        }
+        policy.settings.window = seconds(3600);
+        policy.settings.restarts_max = 4;
+        assert!(matches!(policy.on_failure(now, 0.0), Decision::Restart { .. }));
+        assert_eq!(policy.on_failure(now, 0.0), Decision::GiveUp);
+    }
+
+    #[test]
+    fn a_smaller_budget_decides_at_the_next_failure() {
+        let (mut policy, now) = policy(RestartSettings::default());
+        for _ in 0..3 {
+            policy.on_started(now);
+            policy.on_failure(now, 0.0);
+        }
+        policy.settings.restarts_max = 3;
+        assert_eq!(policy.on_failure(now, 0.0), Decision::GiveUp);
+    }
+
     prop_compose! {
         fn any_settings()(
             restarts_max in 0_u32..8,
@@ -268,13 +334,19 @@ mod tests {
         /// `docs/promises.md#p10-the-restart-policy-is-exact`
         #[test]
         fn restarts_stay_inside_every_window_and_delays_inside_their_bounds(
-            settings in any_settings(),
-            lives in prop::collection::vec((0_u64..200_000, 0.0..1.0_f64), 1..60),
+            // The first settings, and those that replace them before some of the failures.
+            first in any_settings(),
+            lives in prop::collection::vec(
+                (0_u64..200_000, 0.0..1.0_f64, prop::option::weighted(0.2, any_settings())),
+                1..60,
+            ),
         ) {
-            let (mut policy, mut now) = policy(settings.clone());
-            let longest = settings.backoff_max + settings.backoff_max.mul_f64(settings.jitter);
+            let (mut policy, mut now) = policy(first);
             let mut restarts: Vec<Instant> = Vec::new();
-            for (lived_ms, fraction) in lives {
+            for (lived_ms, fraction, retuned) in lives {
+                policy.settings = retuned.unwrap_or_else(|| policy.settings.clone());
+                let settings = policy.settings.clone();
+                let longest = settings.backoff_max + settings.backoff_max.mul_f64(settings.jitter);
                 policy.on_started(now);
                 now += Duration::from_millis(lived_ms);
                 match policy.on_failure(now, fraction) {

@@ -30,6 +30,8 @@ use supervisor::{RootMessage, Supervisor};
 pub use tree::{LastFailure, Node, Status};
 
 use crate::jitter::Jitter;
+use crate::kind::Kind;
+use crate::settings::ActorSettings;
 use crate::unavailable::Unavailable;
 
 /// The running root. Clones refer to the same root; dropping them does not end it.
@@ -80,10 +82,29 @@ impl Root {
 
     /// A snapshot of the tree, for the operator.
     pub async fn tree(&self, deadline: Duration) -> Result<Node, Unavailable> {
-        let (reply, tree) = oneshot::channel();
+        self.ask(RootMessage::Tree, deadline).await
+    }
+
+    /// Replaces the settings of the children of `kind` while they run, and returns how many there are. `README.md`, *Changed settings*,
+    /// has the effect of each setting.
+    pub async fn retune(
+        &self,
+        kind: impl Kind,
+        settings: ActorSettings,
+        deadline: Duration,
+    ) -> Result<usize, Unavailable> {
+        self.ask(|reply| RootMessage::Retune { kind: kind.name(), settings, reply }, deadline).await
+    }
+
+    async fn ask<T>(
+        &self,
+        make: impl FnOnce(oneshot::Sender<T>) -> RootMessage,
+        deadline: Duration,
+    ) -> Result<T, Unavailable> {
+        let (reply, answer) = oneshot::channel();
         let gone = || Unavailable::NotRunning { retry_after: Duration::from_secs(1) };
-        self.supervisor.send_message(RootMessage::Tree(reply)).map_err(|_| gone())?;
-        tokio::time::timeout(deadline, tree).await.map_err(|_| Unavailable::TimedOut)?.map_err(|_| gone())
+        self.supervisor.send_message(make(reply)).map_err(|_| gone())?;
+        tokio::time::timeout(deadline, answer).await.map_err(|_| Unavailable::TimedOut)?.map_err(|_| gone())
     }
 
     async fn reach(&self, is_reached: impl FnMut(&Progress) -> bool) -> Progress {

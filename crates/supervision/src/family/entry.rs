@@ -206,7 +206,7 @@ impl<A: KeyedActor> Entry<A> {
         let end = {
             let mut queue = self.queue();
             let Some(end) = queue.end() else { return Ok(()) };
-            (end.receiver_count() < self.kind().settings.queue_max as usize).then(|| end.subscribe())
+            (end.receiver_count() < self.kind().settings().queue_max as usize).then(|| end.subscribe())
         };
         let mut end = end.ok_or_else(|| self.kind().if_open(Unavailable::Overloaded))?;
         let ended = tokio::time::timeout_at(until, end.changed()).await;

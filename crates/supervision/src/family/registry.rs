@@ -34,7 +34,7 @@ impl<A: KeyedActor> Registry<A> {
             kind: KindState::new(kind, settings),
             entries: DashMap::new(),
             live: AtomicUsize::new(0),
-            quarantine: Mutex::new(Quarantine::new(settings)),
+            quarantine: Mutex::default(),
             departures: (0..STRIPES).map(|_| AtomicU32::new(0)).collect(),
             stripes: RandomState::new(),
         })
@@ -70,7 +70,7 @@ impl<A: KeyedActor> Registry<A> {
     }
 
     pub(crate) fn may_activate(&self, key: &A::Key) -> Result<(), Unavailable> {
-        if self.live() >= self.kind.settings.live_max {
+        if self.live() >= self.kind.settings().live_max {
             return Err(Unavailable::Overloaded);
         }
         self.quarantine().check(key, Instant::now()).map_err(|retry_after| Unavailable::Quarantined { retry_after })
@@ -97,11 +97,12 @@ impl<A: KeyedActor> Registry<A> {
         let kind = &self.kind;
         kind.crashes.increment(1);
         tracing::error!(actor.kind = kind.name, error, "a per-key actor crashed");
-        if self.quarantine().on_crash(key.clone(), Instant::now()) {
+        let settings = kind.settings();
+        if self.quarantine().on_crash(&settings, key.clone(), Instant::now()) {
             kind.quarantines.increment(1);
             tracing::error!(
                 actor.kind = kind.name,
-                seconds = kind.settings.quarantine_for.as_secs(),
+                seconds = settings.quarantine_for.as_secs(),
                 "a key whose actors keep crashing is quarantined"
             );
         }

@@ -116,6 +116,27 @@ impl<W> IdleSweep<W> {
         Some(at - now)
     }
 
+    /// Plans the checks by changed settings, so that each is at the earliest time at which its actor could be idle, or late in leaving.
+    /// `actors` returns the actors that exist.
+    pub(super) fn retune(&mut self, settings: &ActorSettings, actors: impl FnOnce() -> Vec<W>, now: Instant) {
+        let idle_before = std::mem::replace(&mut self.idle_after, settings.idle_after);
+        let stuck_before = std::mem::replace(&mut self.stuck_after, settings.stuck_after);
+        let idle_sooner = idle_before.saturating_sub(self.idle_after);
+        let stuck_sooner = stuck_before.saturating_sub(self.stuck_after);
+        let decides_itself = self.idle_after.is_zero();
+        let planned = std::mem::take(&mut self.planned).into_iter();
+        self.planned = planned
+            .filter(|Reverse(check)| check.asked_to_leave || !decides_itself)
+            .map(|Reverse(check)| {
+                let sooner = if check.asked_to_leave { stuck_sooner } else { idle_sooner };
+                Reverse(PlannedCheck { at: check.at.checked_sub(sooner).unwrap_or(now), ..check })
+            })
+            .collect();
+        if idle_before.is_zero() {
+            actors().into_iter().for_each(|actor| self.plan_first(actor, now));
+        }
+    }
+
     /// Handles a timer. A timer that was replaced by a later one fires too.
     pub(super) fn on_timer(&mut self, now: Instant) {
         self.timer_at = self.timer_at.filter(|&at| now < at);
@@ -133,9 +154,12 @@ mod tests {
     const IDLE: Duration = Duration::from_mins(1);
     const STUCK: Duration = Duration::from_secs(30);
 
+    fn settings(idle_after: Duration) -> ActorSettings {
+        ActorSettings { idle_after, stuck_after: STUCK, ..ActorSettings::default() }
+    }
+
     fn sweep() -> (IdleSweep<u64>, Instant) {
-        let settings = ActorSettings { idle_after: IDLE, stuck_after: STUCK, ..ActorSettings::default() };
-        (IdleSweep::new(&settings), Instant::now())
+        (IdleSweep::new(&settings(IDLE)), Instant::now())
     }
 
     fn snapshot(leaving: bool, queued: u32, unmoved_for: Duration) -> ActorSnapshot {
@@ -154,6 +178,38 @@ mod tests {
         let now = now + Duration::from_secs(50);
         let check = sweep.due(now).unwrap();
         assert_eq!(sweep.judge(check, snapshot(false, 0, IDLE), now), SweepDecision::Passivate);
+    }
+
+    #[test]
+    fn a_shorter_idle_time_is_in_force_for_actors_that_are_planned_already() {
+        let (mut sweep, now) = sweep();
+        sweep.plan_first(1, now);
+        sweep.retune(&settings(IDLE / 6), Vec::new, now);
+        let check = sweep.due(now + IDLE / 6).unwrap();
+        assert_eq!(sweep.judge(check, snapshot(false, 0, IDLE / 6), now + IDLE / 6), SweepDecision::Passivate);
+    }
+
+    #[test]
+    fn a_longer_idle_time_keeps_actors_that_are_checked_early() {
+        let (mut sweep, now) = sweep();
+        sweep.plan_first(1, now);
+        sweep.retune(&settings(IDLE * 2), Vec::new, now);
+        let check = sweep.due(now + IDLE).unwrap();
+        assert_eq!(sweep.judge(check, snapshot(false, 0, IDLE), now + IDLE), SweepDecision::Keep);
+        let check = sweep.due(now + IDLE * 2).unwrap();
+        assert_eq!(sweep.judge(check, snapshot(false, 0, IDLE * 2), now + IDLE * 2), SweepDecision::Passivate);
+    }
+
+    #[test]
+    fn without_an_idle_time_planned_checks_end_and_with_one_they_begin() {
+        let (mut sweep, now) = sweep();
+        sweep.plan_first(1, now);
+        sweep.retune(&settings(Duration::ZERO), Vec::new, now);
+        assert_eq!(sweep.due(now + IDLE * 9), None);
+        sweep.retune(&settings(IDLE), || vec![1, 2], now);
+        assert_eq!(sweep.due(now + IDLE / 2), None);
+        let due: Vec<u64> = std::iter::from_fn(|| sweep.due(now + IDLE)).map(|check| check.actor).collect();
+        assert_eq!(due.len(), 2, "{due:?}");
     }
 
     #[test]
@@ -197,8 +253,7 @@ mod tests {
 
     #[test]
     fn without_an_idle_time_no_actor_is_checked() {
-        let mut sweep =
-            IdleSweep::<u64>::new(&ActorSettings { idle_after: Duration::ZERO, ..ActorSettings::default() });
+        let mut sweep = IdleSweep::<u64>::new(&settings(Duration::ZERO));
         let now = Instant::now();
         sweep.plan_first(1, now);
         assert_eq!(sweep.set_timer(now), None);

@@ -34,9 +34,10 @@ impl Meter {
 
     /// Takes a place in the queue, if one is free.
     pub(crate) fn admit(self: &Arc<Self>) -> Option<Permit> {
+        let queue_max = self.kind.settings().queue_max;
         let mut queued = self.queued.load(Ordering::Relaxed);
         loop {
-            if queued >= self.kind.settings.queue_max {
+            if queued >= queue_max {
                 return None;
             }
             if queued == 0 {
@@ -71,7 +72,7 @@ impl Meter {
 
     /// Whether there was no heartbeat for `stuck_after`; also true of an idle actor.
     pub(crate) fn is_still(&self) -> bool {
-        self.unmoved_for() >= self.kind.settings.stuck_after
+        self.unmoved_for() >= self.kind.settings().stuck_after
     }
 
     /// Whether the actor holds messages and finished none for `stuck_after`.

@@ -18,6 +18,7 @@ use crate::causes::with_causes;
 use crate::jitter::Jitter;
 use crate::periodic::passes::Passes;
 use crate::restart::{Decision, RestartPolicy};
+use crate::settings::ActorSettings;
 
 /// Maximum length of an error in the tree, in characters.
 const ERROR_CHARACTERS_MAX: usize = 200;
@@ -37,6 +38,8 @@ pub(crate) enum RootMessage {
     Abandon,
     /// The reply is a snapshot. Sent by [`Root::tree`](crate::Root::tree).
     Tree(oneshot::Sender<Node>),
+    /// The reply is the number of children of this kind. Sent by [`Root::retune`](crate::Root::retune).
+    Retune { kind: &'static str, settings: ActorSettings, reply: oneshot::Sender<usize> },
 }
 
 pub(crate) struct Supervisor {
@@ -200,6 +203,20 @@ impl Supervisor {
         let _ = reply.send(root);
     }
 
+    #[ractor::message(RootMessage::Retune { kind, settings, reply })]
+    fn retune(
+        &self,
+        kind: &'static str,
+        settings: ActorSettings,
+        reply: oneshot::Sender<usize>,
+        state: &SupervisorState,
+    ) {
+        let addresses = state.children.iter().map(|child| &child.spec.address);
+        let retuned = addresses.filter(|address| address.kind().name == kind);
+        // Fails only if the caller no longer waits.
+        let _ = reply.send(retuned.map(|address| address.retune(&settings)).count());
+    }
+
     async fn handle_supervisor_evt(
         &self,
         myself: ActorRef<RootMessage>,
@@ -271,7 +288,7 @@ impl Supervisor {
         kind.crashes.increment(1);
         child.last_failure = Some((now, error.chars().take(ERROR_CHARACTERS_MAX).collect()));
         child.state = ChildState::Waiting;
-        match child.policy.on_failure(now, self.jitter.fraction()) {
+        match child.policy.on_failure(&kind.settings().restart, now, self.jitter.fraction()) {
             Decision::Restart { after } => {
                 tracing::error!(
                     actor.name = child.spec.name,
@@ -368,7 +385,7 @@ impl Supervisor {
 
 impl Child {
     fn new(spec: ChildSpec) -> Self {
-        let policy = RestartPolicy::new(spec.address.kind().settings.restart.clone());
+        let policy = RestartPolicy::new(&spec.address.kind().settings().restart);
         Self { spec, policy, state: ChildState::Waiting, attempt: 0, restarts: 0, last_failure: None }
     }
 

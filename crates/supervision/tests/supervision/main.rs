@@ -11,5 +11,6 @@ mod log;
 mod metrics;
 mod periodic;
 mod restart;
+mod retune;
 mod spans;
 mod world;
