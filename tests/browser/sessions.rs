@@ -12,6 +12,9 @@ use harness::event::{Chain, Machine};
 
 const SESSION: &str = "019b76da-a800-7a67-8a14-94a3f41b0601";
 
+/// The number of events that wait for a person.
+const WAITING: &str = "return [...document.querySelectorAll('.badge')].filter((badge) => badge.textContent === 'waiting').length";
+
 /// Sends an event of a session, at a second after its start by the computer's clock.
 async fn step(world: &World, machine: &Machine, chain: &mut Chain, second: i64, kind: &str, payload: Value) {
     let level = if payload.get("cwd").is_some() { "full" } else { "metadata-only" };
@@ -87,10 +90,15 @@ pages! {
         // An open page of a running session shows an event when it arrives.
         browser.type_keys("j").await;
         let focused = browser.evaluate("return document.activeElement.textContent").await;
+        let request = json!({ "activity": "permission_requested", "rule": "permission", "severity": "info", "skill": "Write" });
+        step(world, &machine, &mut chain, 750, "security.finding", request).await;
+        browser.sees("Asked for permission · Write").await;
+        assert_eq!(browser.evaluate(WAITING).await, 1);
         step(world, &machine, &mut chain, 760, "skill.invoked", tool("Write", true)).await;
         browser.sees("Ran Write").await;
         let rows = browser.evaluate("return document.querySelectorAll('[data-row]').length").await;
-        assert_eq!(rows, 10);
+        assert_eq!(rows, 11);
+        assert_eq!(browser.evaluate(WAITING).await, 0, "the request was answered");
         assert_eq!(browser.evaluate("return document.activeElement.textContent").await, focused, "the focus stays");
 
         // From an event to its session, and an end.
@@ -144,19 +152,19 @@ pages! {
         eventually("all events are in the signed tree", async || {
             browser.visit(link).await;
             let rows = browser.evaluate("return document.querySelectorAll('[data-event]').length").await;
-            (rows == 11).then_some(())
+            (rows == 12).then_some(())
         })
         .await;
-        browser.sees("Everything was computed in this browser and holds: 11 events, 1 failed.").await;
+        browser.sees("Everything was computed in this browser and holds: 12 events, 1 failed.").await;
         let marks = "return ['Proven', 'In the log', 'Fails', 'Not checked'].map((word) =>
             [...document.querySelectorAll('[data-result]')].filter((mark) => mark.textContent === word).length)";
-        assert_eq!(browser.evaluate(marks).await, json!([10, 1, 0, 0]), "the event with a folder has content");
+        assert_eq!(browser.evaluate(marks).await, json!([11, 1, 0, 0]), "the event with a folder has content");
         browser.look("audit").await;
         let key = world.get("/api/v1/audit/keys", &Credential::None).await.expect(200)["keys"][0]["vkey"].clone();
         browser.fill("Key that you trust", key.as_str().unwrap()).await;
         browser.sees("The key is the one that you trust.").await;
         browser.fill("Key that you trust", "example/log+1+A=").await;
-        browser.sees("0 of 11 events on this page hold.").await;
+        browser.sees("0 of 12 events on this page hold.").await;
         browser.look("audit-with-another-key").await;
         browser.visit("/account/audits").await;
         browser.sees("last opened").await;

@@ -93,7 +93,7 @@ pub async fn show(
             figures: figures(&session, sessions.cost_of(&session.models)),
             models: models(&session),
             events: session.counts.events,
-            rows: rows(&events),
+            rows: rows(&events, cursor.is_none()),
             is_first: cursor.is_none(),
             next: next.map(|cursor| format!("{path}/{}?cursor={cursor}", session.id)),
             id: session.id.to_string(),

@@ -26,12 +26,14 @@ pub struct TimelineLine {
     pub waited: Option<String>,
 }
 
-/// The rows of a page of events, newest first.
-pub fn rows(events: &[TimelineEvent]) -> Vec<TimelineLine> {
+/// The rows of a page of events, newest first. An agent continues after the answer to its request, so only the newest event of the
+/// session, on the first page, can wait for a person.
+pub fn rows(events: &[TimelineEvent], is_first_page: bool) -> Vec<TimelineLine> {
     let (mut depth, mut before): (usize, Option<&TimelineEvent>) = (0, None);
     let mut rows = Vec::with_capacity(events.len());
     // A branch starts with its older event.
-    for event in events.iter().rev() {
+    for (place, event) in events.iter().enumerate().rev() {
+        let is_newest = is_first_page && place == 0;
         let activity = event.facts.activity.as_deref().unwrap_or_default();
         if activity == "subagent_ended" {
             depth = depth.saturating_sub(1);
@@ -40,7 +42,10 @@ pub fn rows(events: &[TimelineEvent]) -> Vec<TimelineLine> {
             id: event.event.event_id.to_string(),
             lane: event.event.lane.clone(),
             text: event.summary.text.clone(),
-            word: event.summary.tone.word().map(|word| (word, event.summary.tone != Tone::Waiting)),
+            word: match event.summary.tone {
+                Tone::Waiting if !is_newest => None,
+                tone => tone.word().map(|word| (word, tone != Tone::Waiting)),
+            },
             time: time(event.event.ts_edge_ms),
             depth: depth.min(DEPTH_MAX),
             waited: before.and_then(|before| waited(before, event)),
