@@ -185,10 +185,7 @@ impl<'a> Arguments<'a> {
     }
 
     pub(super) fn into_owned(self) -> Arguments<'static> {
-        Arguments {
-            values: self.values.into_iter().map(Argument::into_owned).collect(),
-            is_in_order: self.is_in_order,
-        }
+        Arguments { values: self.values.into_iter().map(Argument::into_owned).collect(), is_in_order: self.is_in_order }
     }
 
     /// Binds the arguments to the parameters of a statement of SQLite.
