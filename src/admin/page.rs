@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use domain::held::HoldReason;
 use domain::node::short;
 use domain::{Timestamp, reasons};
-use supervision::root::{Node, Status};
+use supervision::root::{Budget, Node, Status};
 
 use super::readiness::{Failing, pace};
 use super::throughput::{Totals, last_minute};
@@ -87,6 +87,8 @@ struct ActorRow {
     restarts: u64,
     quarantined: u64,
     trouble: Option<String>,
+    /// What is left of the restart budget, while it is not whole.
+    budget: Option<String>,
 }
 
 struct HeldRow {
@@ -268,8 +270,7 @@ impl ActorRow {
             .failing
             .as_ref()
             .map(|failing| format!("passes fail since {} s: {}", failing.since_seconds_ago, failing.error));
-        let failed =
-            node.last_failure.as_ref().map(|failure| format!("{} s ago: {}", failure.seconds_ago, failure.error));
+        let failed = node.failures.first().map(|failure| format!("{} s ago: {}", failure.seconds_ago, failure.error));
         Self {
             name: node.name.clone(),
             purpose: ActorKind::ALL.iter().find(|kind| kind.name() == node.kind).map_or("", |kind| kind.description()),
@@ -280,8 +281,19 @@ impl ActorRow {
             restarts: node.restarts,
             quarantined: node.quarantined,
             trouble: failing.or(failed),
+            budget: node.budget.and_then(budget_words),
         }
     }
+}
+
+/// What the next failures do; `None` while the budget is whole.
+fn budget_words(Budget { restarts_left, more_in_ms }: Budget) -> Option<String> {
+    let seconds = more_in_ms?.div_ceil(1_000);
+    Some(match restarts_left {
+        0 => format!("another failure within {seconds} s ends the process"),
+        1 => format!("1 restart left, one more in {seconds} s"),
+        left => format!("{left} restarts left, one more in {seconds} s"),
+    })
 }
 
 /// A hold reason in words.
@@ -323,6 +335,15 @@ mod tests {
         assert_eq!(places, [(570, 0, 0), (580, 64, 7), (590, 1, 0)]);
         assert_eq!((plot.most, Plot::of(&[]).most), (1000, 0));
         assert_eq!(plot.bars[1].held.0 + plot.bars[1].held.1, plot.bars[1].forwarded.0, "one on the other");
+    }
+
+    #[test]
+    fn a_budget_is_described_while_it_is_not_whole() {
+        let words = |restarts_left, more_in_ms| budget_words(Budget { restarts_left, more_in_ms });
+        assert_eq!(words(10, None), None);
+        assert_eq!(words(8, Some(41_001)).unwrap(), "8 restarts left, one more in 42 s");
+        assert_eq!(words(1, Some(900)).unwrap(), "1 restart left, one more in 1 s");
+        assert_eq!(words(0, Some(900)).unwrap(), "another failure within 1 s ends the process");
     }
 
     #[test]

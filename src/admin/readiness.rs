@@ -246,7 +246,7 @@ fn judge(root: &Node, stalled_after: impl Fn(&str) -> Duration, report: &mut Rep
         }
         let Some(name) = VITAL.map(ActorKind::name).into_iter().find(|vital| *vital == child.kind) else { continue };
         if matches!(child.status, Status::Waiting | Status::Starting) {
-            let error = child.last_failure.as_ref().map(|failure| format!(": {}", failure.error)).unwrap_or_default();
+            let error = child.failures.first().map(|failure| format!(": {}", failure.error)).unwrap_or_default();
             report.fails(name, format!("it is being restarted{error}"));
         } else if let Some(unmoved) = child.unmoved_ms.map(Duration::from_millis)
             && unmoved >= limit
@@ -259,7 +259,7 @@ fn judge(root: &Node, stalled_after: impl Fn(&str) -> Duration, report: &mut Rep
 #[cfg(test)]
 mod tests {
     use supervision::periodic::FailingPasses;
-    use supervision::root::{LastFailure, Role};
+    use supervision::root::{ChildFailure, Role};
 
     use super::*;
 
@@ -270,7 +270,9 @@ mod tests {
             role: Role::Singleton,
             status: Status::Running,
             restarts: 0,
-            last_failure: None,
+            budget: None,
+            restarts_in_ms: None,
+            failures: Vec::new(),
             failing: None,
             live: 1,
             queued: 0,
@@ -303,10 +305,10 @@ mod tests {
 
     #[test]
     fn an_actor_that_does_not_run_fails_until_it_does() {
-        let last_failure = Some(LastFailure { error: "boom".into(), seconds_ago: 1 });
-        let down = judged(Node { status: Status::Waiting, last_failure: last_failure.clone(), ..node("hold") });
+        let failures = vec![ChildFailure { error: "boom".into(), seconds_ago: 1 }];
+        let down = judged(Node { status: Status::Waiting, failures: failures.clone(), ..node("hold") });
         assert_eq!(down, [Failing { part: "hold", reason: "it is being restarted: boom".into() }]);
-        assert!(parts(Node { last_failure, ..node("hold") }).is_empty());
+        assert!(parts(Node { failures, ..node("hold") }).is_empty());
     }
 
     #[test]

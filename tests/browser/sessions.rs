@@ -13,7 +13,8 @@ use harness::event::{Chain, Machine};
 const SESSION: &str = "019b76da-a800-7a67-8a14-94a3f41b0601";
 
 /// The number of events that wait for a person.
-const WAITING: &str = "return [...document.querySelectorAll('.badge')].filter((badge) => badge.textContent === 'waiting').length";
+const WAITING: &str =
+    "return [...document.querySelectorAll('.badge')].filter((badge) => badge.textContent === 'waiting').length";
 
 /// Sends an event of a session, at a second after its start by the computer's clock.
 async fn step(world: &World, machine: &Machine, chain: &mut Chain, second: i64, kind: &str, payload: Value) {
@@ -48,6 +49,23 @@ async fn work(world: &World, machine: &Machine, chain: &mut Chain) {
     let answer = json!({ "activity": "completed", "model": "m-1", "input_tokens": 41_000, "output_tokens": 7_000, "duration_ms": 3_100 });
     step(world, machine, chain, 140, "llm.completed", answer).await;
     step(world, machine, chain, 740, "llm.completed", json!({ "activity": "prompt_submitted" })).await;
+}
+
+/// The open page of a running session shows an event when it arrives.
+async fn works_on(world: &World, machine: &Machine, chain: &mut Chain, browser: &Browser) {
+    browser.type_keys("j").await;
+    let focused = browser.evaluate("return document.activeElement.textContent").await;
+    let request =
+        json!({ "activity": "permission_requested", "rule": "permission", "severity": "info", "skill": "Write" });
+    step(world, machine, chain, 750, "security.finding", request).await;
+    browser.sees("Asked for permission · Write").await;
+    assert_eq!(browser.evaluate(WAITING).await, 1);
+    step(world, machine, chain, 760, "skill.invoked", tool("Write", true)).await;
+    browser.sees("Ran Write").await;
+    let rows = browser.evaluate("return document.querySelectorAll('[data-row]').length").await;
+    assert_eq!(rows, 11);
+    assert_eq!(browser.evaluate(WAITING).await, 0, "the request was answered");
+    assert_eq!(browser.evaluate("return document.activeElement.textContent").await, focused, "the focus stays");
 }
 
 async fn listed(world: &World, machine: &Machine, events: u64) {
@@ -87,19 +105,7 @@ pages! {
         assert_eq!(depths, 1, "the tool of the subagent is a branch");
         browser.look("session").await;
 
-        // An open page of a running session shows an event when it arrives.
-        browser.type_keys("j").await;
-        let focused = browser.evaluate("return document.activeElement.textContent").await;
-        let request = json!({ "activity": "permission_requested", "rule": "permission", "severity": "info", "skill": "Write" });
-        step(world, &machine, &mut chain, 750, "security.finding", request).await;
-        browser.sees("Asked for permission · Write").await;
-        assert_eq!(browser.evaluate(WAITING).await, 1);
-        step(world, &machine, &mut chain, 760, "skill.invoked", tool("Write", true)).await;
-        browser.sees("Ran Write").await;
-        let rows = browser.evaluate("return document.querySelectorAll('[data-row]').length").await;
-        assert_eq!(rows, 11);
-        assert_eq!(browser.evaluate(WAITING).await, 0, "the request was answered");
-        assert_eq!(browser.evaluate("return document.activeElement.textContent").await, focused, "the focus stays");
+        works_on(world, &machine, &mut chain, browser).await;
 
         // From an event to its session, and an end.
         step(world, &machine, &mut chain, 800, "skill.invoked", json!({ "activity": "session_ended", "skill": "session" })).await;

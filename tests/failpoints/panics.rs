@@ -31,7 +31,7 @@ async fn restarted(server: &Server, name: &str, times: u64) {
     eventually("the actor comes back", async || {
         let node = node(server, name).await;
         (node["restarts"] == times && node["status"] == "running").then(|| {
-            let error = node["last_failure"]["error"].as_str().unwrap();
+            let error = node["failures"][0]["error"].as_str().unwrap();
             // The panic message is lost if the actor dies before its supervisor knows that it started.
             assert!(error.contains("failpoint") || error.contains("ended as soon as"), "{node}");
         })

@@ -105,7 +105,9 @@ impl<M: Message> Handle<M> {
 
     /// The refusal for an actor that has ended before its supervisor noticed.
     fn down(&self) -> Unavailable {
-        self.shared.kind.if_open(Unavailable::NotRunning { retry_after: self.shared.kind.settings().restart.backoff_min })
+        self.shared
+            .kind
+            .if_open(Unavailable::NotRunning { retry_after: self.shared.kind.settings().restart.backoff_min })
     }
 }
 

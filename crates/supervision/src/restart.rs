@@ -128,6 +128,14 @@ impl RestartPolicy {
         Decision::Restart { after }
     }
 
+    /// Restarts that are left at `now`, and when there is one more; `None` while the budget is whole.
+    pub(crate) fn left(&self, settings: &RestartSettings, now: Instant) -> (u32, Option<Instant>) {
+        let RestartSettings { restarts_max, window, .. } = *settings;
+        let counted = || self.granted.iter().rev().take_while(|&&past| now.saturating_duration_since(past) < window);
+        let used = u32::try_from(counted().count()).unwrap_or(u32::MAX).max(self.failed_starts);
+        (restarts_max.saturating_sub(used), counted().last().map(|&oldest| oldest + window))
+    }
+
     fn delay(&mut self, settings: &RestartSettings, fraction: f64) -> Duration {
         let RestartSettings { backoff_min, backoff_max, jitter, .. } = *settings;
         // `backoff` computes in floating point: keep its rounding within the bounds.
@@ -297,6 +305,29 @@ mod tests {
         policy.settings.restarts_max = 4;
         assert!(matches!(policy.on_failure(now, 0.0), Decision::Restart { .. }));
         assert_eq!(policy.on_failure(now, 0.0), Decision::GiveUp);
+    }
+
+    #[test]
+    fn what_is_left_of_the_budget_returns_after_the_window() {
+        let settings = RestartSettings {
+            restarts_max: 3,
+            window: seconds(60),
+            backoff_min: Duration::ZERO,
+            backoff_max: Duration::ZERO,
+            ..RestartSettings::default()
+        };
+        let (mut policy, now) = policy(settings);
+        let left = |policy: &World, at: Instant| policy.policy.left(&policy.settings, at);
+        assert_eq!(left(&policy, now), (3, None));
+        for at in [0, 10] {
+            policy.on_started(now + seconds(at));
+            policy.on_failure(now + seconds(at), 0.0);
+        }
+        assert_eq!(left(&policy, now + seconds(20)), (1, Some(now + seconds(60))));
+        assert_eq!(left(&policy, now + seconds(60)), (2, Some(now + seconds(70))));
+        assert_eq!(left(&policy, now + seconds(70)), (3, None));
+        policy.settings.restarts_max = 1;
+        assert_eq!(left(&policy, now + seconds(20)), (0, Some(now + seconds(60))), "a budget that was made smaller");
     }
 
     #[test]

@@ -27,7 +27,7 @@ use exit::Progress;
 pub use exit::TreeExit;
 pub use settings::RootSettings;
 use supervisor::{RootMessage, Supervisor};
-pub use tree::{LastFailure, Node, Status};
+pub use tree::{Budget, ChildFailure, FAILURES_MAX, Node, Status};
 
 use crate::jitter::Jitter;
 use crate::kind::Kind;

@@ -133,7 +133,9 @@ impl<W> IdleSweep<W> {
             })
             .collect();
         if idle_before.is_zero() {
-            actors().into_iter().for_each(|actor| self.plan_first(actor, now));
+            for actor in actors() {
+                self.plan_first(actor, now);
+            }
         }
     }
 

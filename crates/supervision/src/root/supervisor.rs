@@ -2,6 +2,7 @@
 
 #![expect(clippy::needless_pass_by_value, clippy::unused_self, reason = "the form of a message handler")]
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::time::Instant;
 use super::child::{ChildSpec, Role};
 use super::exit::{Progress, TreeExit};
 use super::settings::RootSettings;
-use super::tree::{LastFailure, Node, Status};
+use super::tree::{Budget, ChildFailure, FAILURES_MAX, Node, Status};
 use crate::causes::with_causes;
 use crate::jitter::Jitter;
 use crate::periodic::passes::Passes;
@@ -21,7 +22,7 @@ use crate::restart::{Decision, RestartPolicy};
 use crate::settings::ActorSettings;
 
 /// Maximum length of an error in the tree, in characters.
-const ERROR_CHARACTERS_MAX: usize = 200;
+const ERROR_CHARACTERS_MAX: usize = 400;
 
 pub(crate) enum RootMessage {
     /// The restart delay of this child has passed. Sent by the root's own timer.
@@ -72,7 +73,9 @@ struct Child {
     /// Number of the current attempt to start the child; results of earlier attempts are discarded.
     attempt: u64,
     restarts: u64,
-    last_failure: Option<(Instant, String)>,
+    /// Newest first.
+    failures: VecDeque<(Instant, String)>,
+    restarts_at: Option<Instant>,
 }
 
 enum ChildState {
@@ -191,7 +194,9 @@ impl Supervisor {
             role: Role::Root,
             status,
             restarts: children.iter().map(|child| child.restarts).sum(),
-            last_failure: None,
+            budget: None,
+            restarts_in_ms: None,
+            failures: Vec::new(),
             failing: None,
             live: children.iter().map(|child| child.live).sum(),
             queued: children.iter().map(|child| child.queued).sum(),
@@ -286,7 +291,8 @@ impl Supervisor {
         let now = Instant::now();
         let kind = child.spec.address.kind();
         kind.crashes.increment(1);
-        child.last_failure = Some((now, error.chars().take(ERROR_CHARACTERS_MAX).collect()));
+        child.failures.truncate(FAILURES_MAX - 1);
+        child.failures.push_front((now, error.chars().take(ERROR_CHARACTERS_MAX).collect()));
         child.state = ChildState::Waiting;
         match child.policy.on_failure(&kind.settings().restart, now, self.jitter.fraction()) {
             Decision::Restart { after } => {
@@ -298,6 +304,7 @@ impl Supervisor {
                     "actor failed, will be restarted"
                 );
                 child.spec.address.down_until(now + after);
+                child.restarts_at = Some(now + after);
                 child.show_state();
                 myself.send_after(after, move || RootMessage::Restart { child: index });
             }
@@ -383,10 +390,22 @@ impl Supervisor {
     }
 }
 
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Child {
     fn new(spec: ChildSpec) -> Self {
         let policy = RestartPolicy::new(&spec.address.kind().settings().restart);
-        Self { spec, policy, state: ChildState::Waiting, attempt: 0, restarts: 0, last_failure: None }
+        Self {
+            spec,
+            policy,
+            state: ChildState::Waiting,
+            attempt: 0,
+            restarts: 0,
+            failures: VecDeque::new(),
+            restarts_at: None,
+        }
     }
 
     fn is(&self, actor: &ActorCell) -> bool {
@@ -402,10 +421,12 @@ impl Child {
     }
 
     fn node(&self) -> Node {
-        let counts = self.spec.address.counts();
+        let (counts, kind, now) = (self.spec.address.counts(), self.spec.address.kind(), Instant::now());
+        let (restarts_left, more_at) = self.policy.left(&kind.settings().restart, now);
+        let restarts_at = self.restarts_at.filter(|_| matches!(self.state, ChildState::Waiting));
         Node {
             name: self.spec.name.clone(),
-            kind: self.spec.address.kind().name,
+            kind: kind.name,
             role: self.spec.role,
             status: match self.state {
                 ChildState::Waiting => Status::Waiting,
@@ -415,14 +436,17 @@ impl Child {
                 ChildState::Stopped => Status::Stopped,
             },
             restarts: self.restarts,
-            last_failure: self
-                .last_failure
-                .as_ref()
-                .map(|(at, error)| LastFailure { error: error.clone(), seconds_ago: at.elapsed().as_secs() }),
+            budget: Some(Budget { restarts_left, more_in_ms: more_at.map(|at| milliseconds(at - now)) }),
+            restarts_in_ms: restarts_at.map(|at| milliseconds(at - now)),
+            failures: self
+                .failures
+                .iter()
+                .map(|(at, error)| ChildFailure { error: error.clone(), seconds_ago: at.elapsed().as_secs() })
+                .collect(),
             failing: self.spec.passes.as_ref().and_then(Passes::failing),
             live: counts.live,
             queued: counts.queued,
-            unmoved_ms: counts.unmoved_for.map(|unmoved| u64::try_from(unmoved.as_millis()).unwrap_or(u64::MAX)),
+            unmoved_ms: counts.unmoved_for.map(milliseconds),
             quarantined: counts.quarantined,
             children: Vec::new(),
         }

@@ -18,9 +18,15 @@ pub struct Node {
     pub status: Status,
     /// Number of restarts since the process started.
     pub restarts: u64,
-    /// The most recent failure.
+    /// What is left of the restart budget; `None` for the root.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_failure: Option<LastFailure>,
+    pub budget: Option<Budget>,
+    /// While the child waits for a restart: milliseconds until then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarts_in_ms: Option<u64>,
+    /// The newest failures, newest first, at most [`FAILURES_MAX`]. They are kept over restarts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<ChildFailure>,
     /// Failing passes, if the child is a periodic actor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing: Option<FailingPasses>,
@@ -54,10 +60,23 @@ pub enum Status {
     Stopped,
 }
 
+/// Number of failures that are kept for each child.
+pub const FAILURES_MAX: usize = 20;
+
+/// The restart budget of a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Budget {
+    /// Restarts that are left. The failure after them ends the process.
+    pub restarts_left: u32,
+    /// Milliseconds until one more restart is left; `None` while the budget is whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub more_in_ms: Option<u64>,
+}
+
 /// A failure after which the child was restarted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LastFailure {
-    /// The panic message or the error with its causes, at most 200 characters.
+pub struct ChildFailure {
+    /// The panic message or the error with its causes, at most 400 characters.
     pub error: String,
     /// Seconds since the failure.
     pub seconds_ago: u64,

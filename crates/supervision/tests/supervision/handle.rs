@@ -90,7 +90,7 @@ async fn a_stuck_actor_is_replaced() {
     tokio::time::sleep(SECOND).await;
     assert_eq!(handle.ask(Do::Count, SECOND).await, Ok(2));
     let tree = root.tree(SECOND).await.unwrap();
-    assert_eq!(tree.children[0].last_failure.as_ref().unwrap().error, "killed");
+    assert_eq!(tree.children[0].failures[0].error, "killed");
     world.end(root).await;
 }
 
@@ -108,7 +108,7 @@ async fn an_actor_is_not_stuck_because_the_process_was_stopped() {
     drop(tokio::join!(request, stopped));
     assert_eq!(handle.ask(Do::Count, SECOND).await, Ok(1), "the same actor answers");
     let tree = root.tree(SECOND).await.unwrap();
-    assert!(tree.children[0].last_failure.is_none(), "{tree:?}");
+    assert!(tree.children[0].failures.is_empty(), "{tree:?}");
     // Time that passes while the process runs counts.
     assert_eq!(handle.ask(Do::Hang, 20 * SECOND).await, Err(Unavailable::TimedOut));
     assert_eq!(handle.ask(Do::Count, 20 * SECOND).await, Err(Unavailable::TimedOut));

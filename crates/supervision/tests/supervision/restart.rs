@@ -138,7 +138,7 @@ async fn the_tree_shows_who_lives_and_what_happened() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     let tree = root.tree(SECOND).await.unwrap();
     assert_eq!((tree.status, tree.live), (Status::Running, 0));
-    assert_eq!(tree.children[0].status, Status::Waiting);
+    assert_eq!((tree.children[0].status, tree.children[0].restarts_in_ms), (Status::Waiting, Some(50)));
     tokio::time::sleep(10 * SECOND).await;
     handle.send(Do::Hang).unwrap();
     let tree = root.tree(SECOND).await.unwrap();
@@ -147,7 +147,8 @@ async fn the_tree_shows_who_lives_and_what_happened() {
         "restarts": 1, "live": 1, "queued": 1, "quarantined": 0,
         "children": [{
             "name": "the probe", "kind": "probe", "role": "singleton", "status": "running",
-            "restarts": 1, "last_failure": {"error": "told to fail", "seconds_ago": 10},
+            "restarts": 1, "budget": {"restarts_left": 2, "more_in_ms": 50_050},
+            "failures": [{"error": "told to fail", "seconds_ago": 10}],
             "live": 1, "queued": 1, "quarantined": 0, "unmoved_ms": 0,
         }],
     });
