@@ -14,6 +14,8 @@
 mod coalesced;
 mod gauges;
 mod page;
+#[cfg(target_os = "linux")]
+mod process;
 mod readiness;
 mod throughput;
 

@@ -27,6 +27,10 @@ impl Gauges {
 
     /// Sets the gauges to the current values.
     pub(super) async fn refresh(&self, app: &App) {
+        let database = if app.store.pool().is_postgres() { "postgresql" } else { "sqlite" };
+        metrics::gauge!("attache_build_info", "version" => env!("CARGO_PKG_VERSION"), "database" => database).set(1.0);
+        #[cfg(target_os = "linux")]
+        super::process::refresh();
         show("main", app.store.pool());
         let Upstream::Embedded { log, .. } = &app.upstream else { return };
         // On PostgreSQL the log uses the connections of the main database.
@@ -68,6 +72,6 @@ fn age_seconds(signed_at: Timestamp, now: Timestamp) -> f64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a float; these stay far below 2^52")]
-fn as_f64(number: u64) -> f64 {
+pub(super) fn as_f64(number: u64) -> f64 {
     number as f64
 }

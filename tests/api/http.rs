@@ -424,6 +424,11 @@ on_each_database! {
         assert!(metrics.contains(r#"attache_http_requests_total{method="GET",route="unmatched",status="404"}"#), "{metrics}");
         world.server.app.store.writable().await.unwrap();
         let (_, metrics) = get("/metrics").await;
+        let families = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        let unexplained: Vec<&str> = families.filter(|family| !metrics.contains(&format!("# HELP {family} "))).collect();
+        assert!(unexplained.is_empty(), "{unexplained:?}");
+        assert!(metrics.contains(&format!("attache_build_info{{version=\"{}\"", env!("CARGO_PKG_VERSION"))), "{metrics}");
+        assert!(metrics.contains("\nprocess_resident_memory_bytes "), "{metrics}");
         assert!(metrics.contains(r#"attache_store_seconds_count{operation="write_heartbeat"}"#), "{metrics}");
         let (status, tree) = get("/actors").await;
         assert_eq!(status, 200);

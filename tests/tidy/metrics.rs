@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use app::telemetry::METRICS;
+
 use crate::{product_sources, text};
 
 /// The parts of the product's text between `before` and the next quotation mark.
@@ -14,15 +16,36 @@ fn quoted(before: &str) -> BTreeSet<String> {
     found
 }
 
+/// The plain text of a cell: without code marks, and links by their words.
+fn plain(cell: &str) -> String {
+    let mut parts = cell.split("](");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let rest = parts.map(|part| part.split_once(')').map_or(part, |(_, words)| words));
+    rest.fold(first, |text, part| text + part).replace(['[', '`'], "")
+}
+
 #[test]
-fn every_metric_is_documented() {
-    let plain = |name: &String| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    let operations = text("docs/operations.md");
+fn every_metric_is_described_and_documented_by_the_same_words() {
+    let is_whole = |name: &String| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     let macros = ["counter!(\"", "gauge!(\"", "histogram!(\""];
-    let names: BTreeSet<String> = macros.into_iter().flat_map(quoted).filter(plain).collect();
-    assert!(names.len() > 10, "{names:?}");
-    let missing: Vec<&String> = names.iter().filter(|name| !operations.contains(&format!("| `{name}` |"))).collect();
-    assert!(missing.is_empty(), "docs/operations.md#metrics has no row of {missing:?}");
+    let recorded: BTreeSet<String> = macros.into_iter().flat_map(quoted).filter(is_whole).collect();
+    assert!(recorded.len() > 10, "{recorded:?}");
+    let described: BTreeSet<String> = METRICS.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    assert_eq!(recorded.difference(&described).count(), 0, "{:?}", recorded.difference(&described));
+
+    let operations = text("docs/operations.md");
+    let section = operations.split("\n## Metrics\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.map(|row| row.trim_matches(['|', ' ']).split(" | ").map(plain).collect::<Vec<_>>());
+    let documented: Vec<[String; 3]> = cells
+        .map(|cells| {
+            let [name, kind, meaning] = cells.try_into().unwrap();
+            [name, kind.split(':').next().unwrap().to_owned(), meaning]
+        })
+        .collect();
+    let of_catalogue =
+        METRICS.map(|(name, kind, meaning)| [name.to_owned(), format!("{kind:?}").to_lowercase(), meaning.to_owned()]);
+    assert_eq!(documented, of_catalogue);
 }
 
 #[test]

@@ -15,7 +15,11 @@ const BOUNDS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
 
 /// All histograms of the process, by name and labels.
 #[derive(Debug, Default)]
-pub(super) struct Histograms(Mutex<BTreeMap<(String, String), Arc<Buckets>>>);
+pub(super) struct Histograms {
+    buckets: Mutex<BTreeMap<(String, String), Arc<Buckets>>>,
+    /// Meanings by name.
+    meanings: Mutex<BTreeMap<String, String>>,
+}
 
 /// Values of one histogram.
 #[derive(Debug, Default)]
@@ -37,6 +41,12 @@ impl HistogramFn for Buckets {
 }
 
 impl Histograms {
+    /// Sets the meaning of the histograms of this name.
+    pub(super) fn describe(&self, name: &str, meaning: &str) {
+        let mut meanings = self.meanings.lock().unwrap_or_else(PoisonError::into_inner);
+        meanings.insert(name.to_owned(), meaning.to_owned());
+    }
+
     /// The histogram with this key; created if it does not exist.
     pub(super) fn register(&self, key: &Key) -> Histogram {
         let mut labels = String::new();
@@ -45,27 +55,31 @@ impl Histograms {
             // Writing to a string cannot fail.
             let _ = write!(labels, "{}=\"{value}\",", label.key());
         }
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         Histogram::from_arc(Arc::clone(all.entry((key.name().to_owned(), labels)).or_default()))
     }
 
     /// Appends all histograms in the text format of Prometheus.
     pub(super) fn render(&self, text: &mut String) {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let meanings = self.meanings.lock().unwrap_or_else(PoisonError::into_inner);
         let mut last = "";
         for ((name, labels), buckets) in all.iter() {
             // Writing to a string cannot fail.
-            let _ = buckets.render(text, name, labels, last != name);
+            if last != name {
+                if let Some(meaning) = meanings.get(name) {
+                    let _ = writeln!(text, "# HELP {name} {meaning}");
+                }
+                let _ = writeln!(text, "# TYPE {name} histogram");
+            }
+            let _ = buckets.render(text, name, labels);
             last = name;
         }
     }
 }
 
 impl Buckets {
-    fn render(&self, text: &mut String, name: &str, labels: &str, is_first: bool) -> std::fmt::Result {
-        if is_first {
-            writeln!(text, "# TYPE {name} histogram")?;
-        }
+    fn render(&self, text: &mut String, name: &str, labels: &str) -> std::fmt::Result {
         let mut count = 0;
         for (at, bucket) in self.counts.iter().enumerate() {
             count += bucket.load(Ordering::Relaxed);
@@ -93,6 +107,7 @@ mod tests {
             one.record(value);
         }
         histograms.register(&Key::from_name("other_seconds")).record(0.125);
+        histograms.describe("wait_seconds", "how long one waits");
         histograms.register(&Key::from_parts("wait_seconds", &[("route", "a\"b")])).record(0.75);
         let mut text = String::new();
         histograms.render(&mut text);
@@ -108,7 +123,7 @@ wait_seconds_count{route="a\"b"} 5
         assert!(text.ends_with(expected), "{text}");
         assert!(text.starts_with("# TYPE other_seconds histogram\nother_seconds_bucket{le=\"0.0005\"} 0\n"), "{text}");
         assert!(
-            text.contains("other_seconds_sum 0.125\nother_seconds_count 1\n# TYPE wait_seconds histogram\n"),
+            text.contains("other_seconds_sum 0.125\nother_seconds_count 1\n# HELP wait_seconds how long one waits\n# TYPE wait_seconds histogram\n"),
             "{text}"
         );
     }

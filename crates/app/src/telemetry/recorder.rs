@@ -5,6 +5,7 @@ use std::sync::Arc;
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, SharedString, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
+use super::catalogue;
 use super::histogram::Histograms;
 
 /// Counters and gauges come from the library. Its histograms keep every value until the next scrape, so the server replaces them.
@@ -25,7 +26,9 @@ impl Metrics {
     pub(super) fn install() -> Option<Self> {
         let prometheus = PrometheusBuilder::new().build_recorder();
         let metrics = Self { prometheus: prometheus.handle(), histograms: Arc::default() };
-        metrics::set_global_recorder(Recorder { prometheus, histograms: Arc::clone(&metrics.histograms) }).ok()?;
+        let recorder = Recorder { prometheus, histograms: Arc::clone(&metrics.histograms) };
+        catalogue::describe(&recorder);
+        metrics::set_global_recorder(recorder).ok()?;
         Some(metrics)
     }
 
@@ -46,8 +49,8 @@ impl metrics::Recorder for Recorder {
         self.prometheus.describe_gauge(name, unit, description);
     }
 
-    fn describe_histogram(&self, name: KeyName, unit: Option<Unit>, description: SharedString) {
-        self.prometheus.describe_histogram(name, unit, description);
+    fn describe_histogram(&self, name: KeyName, _unit: Option<Unit>, description: SharedString) {
+        self.histograms.describe(name.as_str(), &description);
     }
 
     fn register_counter(&self, key: &Key, metadata: &Metadata<'_>) -> Counter {
