@@ -292,7 +292,9 @@ async fn an_approval_during_a_panic_applies_once_or_may_be_repeated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_keeps_crashing_is_quarantined_alone() {
     let (_home, server, machine) = world("claims.exchange=panic").await;
-    let [poison, healthy] = [registered(&server).await, registered(&server).await];
+    let identity = flow::identity(&server, &json!({ "type": "anonymous" })).await;
+    let [poison, poison_id] = ["claim_token", "registration_id"].map(|name| flow::text(&identity, name));
+    let healthy = registered(&server).await;
     for _ in 0..3 {
         let response = flow::token_by_claim(&server, &poison).await;
         crashed(&response);
@@ -307,6 +309,10 @@ async fn a_key_that_keeps_crashing_is_quarantined_alone() {
     .await;
     crashed(&response);
     assert_eq!(response.json()["reason"], "quarantined", "{response:?}");
+    let lines = server.process.stderr.text();
+    let named = |what: &str| lines.lines().any(|line| line.contains(what) && line.contains(&poison_id));
+    assert!(named("a per-key actor crashed") && named("is quarantined"), "the lines name {poison_id}: {lines}");
+    assert!(!lines.contains(&poison), "and not its secret");
     start(&server, &healthy).await.expect(200);
     flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
     let claims = node(&server, "claims").await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use domain::claim::{Attempt, AttemptState, Claim, ClaimCode, ClaimGrant, Registration, WRONG_TRIES_MAX};
 use domain::clock::delta;
-use domain::ids::{Email, UserAccountId};
+use domain::ids::{Email, RegistrationId, UserAccountId};
 use domain::mail;
 use domain::secret::{Secret, SecretHash, SecretKind};
 use domain::token::TokenScope;
@@ -94,9 +94,14 @@ impl ClaimCeremony {
 
 impl KeyedActor for ClaimCeremony {
     type Key = SecretHash;
+    type Subject = RegistrationId;
     type Message = ClaimMessage;
     type Arguments = (Registration, Option<Attempt>);
     type State = CeremonyState;
+
+    fn subject((registration, _): &(Registration, Option<Attempt>)) -> RegistrationId {
+        registration.id
+    }
 
     async fn start(
         &self,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use domain::Timestamp;
 use domain::device::approval::ApprovalRefusal;
 use domain::device::{DeviceCode, DeviceState, Pacing, PollState};
+use domain::ids::MachineUuid;
 use domain::mail;
 use domain::secret::SecretHash;
 use store::device::{Agreed, Approval, Approver, AttachedDevice};
@@ -72,9 +73,14 @@ impl DevicePoller {
 
 impl KeyedActor for DevicePoller {
     type Key = SecretHash;
+    type Subject = MachineUuid;
     type Message = DeviceMessage;
     type Arguments = DeviceCode;
     type State = PollerState;
+
+    fn subject(code: &DeviceCode) -> MachineUuid {
+        code.machine
+    }
 
     async fn start(&self, _myself: &SelfRef<Self>, code: DeviceCode) -> Result<PollerState, ActorError> {
         Ok(PollerState { code, read_at: Instant::now(), pacing: Pacing::default(), accepted_at: None })

@@ -97,9 +97,14 @@ impl BatchAdd {
 
 impl KeyedActor for BatchAdd {
     type Key = BatchId;
+    type Subject = BatchId;
     type Message = BatchMessage;
     type Arguments = Batch;
     type State = BatchState;
+
+    fn subject(batch: &Batch) -> BatchId {
+        batch.id
+    }
 
     async fn start(&self, myself: &SelfRef<Self>, batch: Batch) -> Result<BatchState, ActorError> {
         myself.send(BatchMessage::Tick);

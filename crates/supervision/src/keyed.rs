@@ -25,12 +25,17 @@ pub type ActorError = Box<dyn Error + Send + Sync>;
 pub trait KeyedActor: Clone + Send + Sync + Sized + 'static {
     /// Identifies one actor.
     type Key: Key;
+    /// The id in the log lines of this actor. A key may be a secret or its hash; this is neither.
+    type Subject: fmt::Display + Send + Sync + 'static;
     /// The messages. A message that a [`Directory`](crate::Directory) sends carries a [`Reply`](crate::Reply), its place in the queue.
     type Message: Send + 'static;
     /// The data that the sender of the first message loads to start the actor.
     type Arguments: Send + 'static;
     /// The memory that an actor keeps between two messages.
     type State: Send + 'static;
+
+    /// The id of what the arguments describe.
+    fn subject(arguments: &Self::Arguments) -> Self::Subject;
 
     /// Builds the state from the loaded arguments. It blocks activations of other keys, so it must not do IO.
     fn start(

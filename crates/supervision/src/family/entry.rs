@@ -37,6 +37,7 @@ pub(crate) trait Owner<A: KeyedActor>: Send + Sync {
 
 pub(crate) struct Entry<A: KeyedActor> {
     key: A::Key,
+    subject: A::Subject,
     actor: A,
     owner: Weak<dyn Owner<A>>,
     meter: Arc<Meter>,
@@ -80,7 +81,8 @@ impl<A: KeyedActor> Entry<A> {
         deadline: Duration,
     ) -> Option<StateGuard<A>> {
         let queue = EntryQueue { state: None, inbox: VecDeque::new(), phase: Phase::Open, task: None, end: None };
-        let entry = Arc::new(Self { key, actor, owner, meter: Meter::new(kind), queue: Mutex::new(queue) });
+        let subject = A::subject(&arguments);
+        let entry = Arc::new(Self { key, subject, actor, owner, meter: Meter::new(kind), queue: Mutex::new(queue) });
         let mut turn = StateGuard::of(&entry, None);
         let starting = AssertUnwindSafe(entry.actor.start(&turn.myself, arguments)).catch_unwind();
         let failure = match tokio::time::timeout(deadline, starting).await {
@@ -106,6 +108,10 @@ impl<A: KeyedActor> Entry<A> {
 
     pub(crate) fn key(&self) -> &A::Key {
         &self.key
+    }
+
+    pub(crate) fn subject(&self) -> &A::Subject {
+        &self.subject
     }
 
     fn kind(&self) -> &Arc<KindState> {
@@ -259,7 +265,8 @@ impl<A: KeyedActor> Entry<A> {
 
     pub(crate) fn mark_stuck_and_kill(self: &Arc<Self>) {
         if self.meter.mark_stuck() {
-            tracing::error!(actor.kind = self.kind().name, queued = self.queued(), "killing a stuck actor");
+            let (kind, key) = (self.kind().name, &self.subject);
+            tracing::error!(actor.kind = kind, actor.key = %key, queued = self.queued(), "killing a stuck actor");
             self.kill();
         }
     }

@@ -93,15 +93,16 @@ impl<A: KeyedActor> Registry<A> {
         }
     }
 
-    fn crashed(&self, key: &A::Key, error: &str) {
-        let kind = &self.kind;
+    fn crashed(&self, entry: &Entry<A>, error: &str) {
+        let (kind, key) = (&self.kind, entry.subject());
         kind.crashes.increment(1);
-        tracing::error!(actor.kind = kind.name, error, "a per-key actor crashed");
+        tracing::error!(actor.kind = kind.name, actor.key = %key, error, "a per-key actor crashed");
         let settings = kind.settings();
-        if self.quarantine().on_crash(&settings, key.clone(), Instant::now()) {
+        if self.quarantine().on_crash(&settings, entry.key().clone(), Instant::now()) {
             kind.quarantines.increment(1);
             tracing::error!(
                 actor.kind = kind.name,
+                actor.key = %key,
                 seconds = settings.quarantine_for.as_secs(),
                 "a key whose actors keep crashing is quarantined"
             );
@@ -145,7 +146,7 @@ impl<A: KeyedActor> Owner<A> for Registry<A> {
         // Recorded first, so that the successor is refused if this crash puts the key into quarantine.
         let killed = entry.is_marked_stuck().then_some("killed: it finished no message in time");
         if let Some(error) = crash.or(killed) {
-            self.crashed(entry.key(), error);
+            self.crashed(entry, error);
         }
         // In this order: a sender that finds the key free must also see the new count.
         self.stripe(entry.key()).fetch_add(1, Ordering::AcqRel);

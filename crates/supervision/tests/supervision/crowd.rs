@@ -114,9 +114,14 @@ pub struct TellerState {
 
 impl KeyedActor for Teller {
     type Key = Account;
+    type Subject = String;
     type Message = Change;
     type Arguments = (Account, u64);
     type State = TellerState;
+
+    fn subject((account, _): &(Account, u64)) -> String {
+        format!("account {account}")
+    }
 
     async fn start(
         &self,

@@ -75,9 +75,14 @@ enum Log {
 
 impl KeyedActor for KeyedLogger {
     type Key = u64;
+    type Subject = &'static str;
     type Message = Log;
     type Arguments = ();
     type State = ();
+
+    fn subject((): &()) -> &'static str {
+        "the logger"
+    }
 
     async fn start(&self, _myself: &SelfRef<Self>, (): ()) -> Result<(), ActorError> {
         Ok(())
