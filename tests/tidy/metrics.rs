@@ -49,6 +49,27 @@ fn every_metric_is_described_and_documented_by_the_same_words() {
 }
 
 #[test]
+fn the_rules_for_alerts_name_metrics_that_exist() {
+    let rules = text("docs/deploy/alerts.yml");
+    let words = rules.split(|letter: char| !letter.is_ascii_lowercase() && letter != '_');
+    let named: BTreeSet<&str> = words.filter(|word| word.starts_with("attache_")).collect();
+    assert!(named.len() > 10, "{named:?}");
+    let unknown: Vec<&str> =
+        named.iter().copied().filter(|name| METRICS.iter().all(|(known, ..)| known != name)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+
+    let operations = text("docs/operations.md");
+    let table = operations.split("\n## Alerts\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let conditions = table.lines().filter_map(|line| line.split('|').nth(1)).filter(|cell| !cell.contains("_max`"));
+    let missing: Vec<&str> = conditions
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .filter_map(|code| code.split('{').next())
+        .filter(|code| code.starts_with("attache_") && !named.contains(code))
+        .collect();
+    assert!(missing.is_empty(), "docs/deploy/alerts.yml has no rule of {missing:?}");
+}
+
+#[test]
 fn every_failpoint_has_a_place_in_the_table() {
     let table = text("tests/failpoints/main.rs");
     let places = quoted("failpoint!(\"");
