@@ -230,8 +230,13 @@ impl Shared {
     }
 
     fn in_place<T>(&self, work: impl FnOnce(&mut Reader) -> Result<T, NotInPlace>) -> Result<T, NotInPlace> {
-        let mut slot = self.borrow();
-        let read = self.attempt(&mut slot, work);
+        let read = self.borrow_open().and_then(|mut slot| {
+            let read = slot.as_mut().map_or(Err(NotInPlace::Closed), work);
+            if matches!(&read, Err(NotInPlace::Failed(error)) if !is_temporary(error)) {
+                *slot = None;
+            }
+            read
+        });
         match &read {
             Ok(_) => {
                 if self.is_failing.load(Ordering::Relaxed) {
@@ -239,9 +244,6 @@ impl Shared {
                 }
             }
             Err(NotInPlace::Failed(error)) => {
-                if !is_temporary(error) {
-                    *slot = None;
-                }
                 if !self.is_failing.swap(true, Ordering::Relaxed) {
                     let file = self.file.path().display();
                     tracing::warn!(%file, error = domain::reasons(error), "a short read failed in place; it is repeated like any other read");
@@ -252,22 +254,35 @@ impl Shared {
         read
     }
 
-    fn attempt<T>(
-        &self,
-        slot: &mut Option<Reader>,
-        work: impl FnOnce(&mut Reader) -> Result<T, NotInPlace>,
-    ) -> Result<T, NotInPlace> {
+    /// Borrows a connection for a probe, and opens it if necessary. If none can be opened, as after the file was moved away, it is one that
+    /// was opened before, even if it is in use.
+    fn borrow_open(&self) -> Result<MutexGuard<'_, Option<Reader>>, NotInPlace> {
+        let mut slot = self.borrow();
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(NotInPlace::Closed);
         }
-        work(if let Some(reader) = slot {
-            reader
-        } else {
-            let connection = self.file.reader()?;
-            // A runtime thread must not wait for a lock.
-            connection.busy_timeout(Duration::ZERO)?;
-            slot.insert(Reader { connection, kept: Kept::default() })
-        })
+        if slot.is_some() {
+            return Ok(slot);
+        }
+        match self.open() {
+            Ok(reader) => {
+                *slot = Some(reader);
+                Ok(slot)
+            }
+            Err(error) => {
+                // Two threads that held an empty slot and waited for each other's would wait for ever.
+                drop(slot);
+                let open = self.probes.iter().filter_map(|probe| probe.lock().ok()).find(|slot| slot.is_some());
+                open.ok_or(NotInPlace::Failed(error))
+            }
+        }
+    }
+
+    fn open(&self) -> rusqlite::Result<Reader> {
+        let connection = self.file.reader()?;
+        // A runtime thread must not wait for a lock.
+        connection.busy_timeout(Duration::ZERO)?;
+        Ok(Reader { connection, kept: Kept::default() })
     }
 }
 
@@ -301,10 +316,14 @@ mod tests {
     /// Longer than any statement of these tests.
     const LONG: Duration = Duration::from_mins(1);
 
-    fn one_reader(folder: &tempfile::TempDir, wait_max: Duration) -> SqliteReaders {
+    fn readers(folder: &tempfile::TempDir, readers_max: u32, wait_max: Duration) -> SqliteReaders {
         let path = folder.path().join("facts.db");
         std::fs::File::create(&path).unwrap();
-        SqliteReaders::new(SqliteFile::new(&DatabaseSettings::default(), &path, false), 1, wait_max)
+        SqliteReaders::new(SqliteFile::new(&DatabaseSettings::default(), &path, false), readers_max, wait_max)
+    }
+
+    fn one_reader(folder: &tempfile::TempDir, wait_max: Duration) -> SqliteReaders {
+        readers(folder, 1, wait_max)
     }
 
     async fn one(readers: &SqliteReaders) -> Result<i64, Error> {
@@ -351,6 +370,32 @@ mod tests {
         readers.close().await;
         assert!(matches!(one(&readers).await, Err(Error::PoolClosed)));
         assert!(matches!(readers.in_place(|_| Ok(())), Err(NotInPlace::Closed)));
+    }
+
+    #[test]
+    fn probes_of_a_file_that_was_moved_away_share_the_connections_that_are_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let readers = &readers(&folder, 2, LONG);
+        let look = |reader: &mut Reader| Ok(reader.connection.execute_batch("SELECT 1")?);
+        let (begins, begun) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let hold = move |reader: &mut Reader| {
+                    begins.send(()).unwrap();
+                    released.recv().unwrap();
+                    look(reader)
+                };
+                readers.in_place(hold).unwrap();
+            });
+            begun.recv().unwrap();
+            std::fs::rename(folder.path().join("facts.db"), folder.path().join("away.db")).unwrap();
+            let probe = scope.spawn(move || readers.in_place(look));
+            // The probe finds the connection in use.
+            std::thread::sleep(Duration::from_millis(50));
+            release.send(()).unwrap();
+            probe.join().unwrap().unwrap();
+        });
     }
 
     #[tokio::test]
