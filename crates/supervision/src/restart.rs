@@ -87,13 +87,15 @@ pub struct RestartPolicy {
     failed_starts: u32,
 }
 
-impl RestartPolicy {
-    /// A policy without a failure.
-    pub fn new(settings: &RestartSettings) -> Self {
-        let delays = delays(settings.backoff_min, settings.backoff_max);
+impl Default for RestartPolicy {
+    /// A policy without a failure. The first failure sets the bounds of the delays.
+    fn default() -> Self {
+        let delays = delays(Duration::ZERO, Duration::ZERO);
         Self { delays, granted: VecDeque::new(), started_at: None, failed_starts: 0 }
     }
+}
 
+impl RestartPolicy {
     /// Records that the child runs.
     pub fn on_started(&mut self, now: Instant) {
         self.started_at = Some(now);
@@ -116,9 +118,8 @@ impl RestartPolicy {
         }
         let after = self.delay(settings, fraction);
         let restart_at = now + after;
-        let is_in_window = |past: &&Instant| restart_at.saturating_duration_since(**past) < window;
-        let counted = self.granted.iter().rev().take_while(is_in_window).count();
-        if counted >= restarts_max as usize || self.failed_starts > restarts_max {
+        if self.granted_within(window, restart_at).count() >= restarts_max as usize || self.failed_starts > restarts_max
+        {
             return Decision::GiveUp;
         }
         self.granted.push_back(restart_at);
@@ -131,9 +132,14 @@ impl RestartPolicy {
     /// Restarts that are left at `now`, and when there is one more; `None` while the budget is whole.
     pub(crate) fn left(&self, settings: &RestartSettings, now: Instant) -> (u32, Option<Instant>) {
         let RestartSettings { restarts_max, window, .. } = *settings;
-        let counted = || self.granted.iter().rev().take_while(|&&past| now.saturating_duration_since(past) < window);
-        let used = u32::try_from(counted().count()).unwrap_or(u32::MAX).max(self.failed_starts);
-        (restarts_max.saturating_sub(used), counted().last().map(|&oldest| oldest + window))
+        let counted = u32::try_from(self.granted_within(window, now).count()).unwrap_or(u32::MAX);
+        let oldest = self.granted_within(window, now).last();
+        (restarts_max.saturating_sub(counted.max(self.failed_starts)), oldest.map(|oldest| oldest + window))
+    }
+
+    /// Times of the granted restarts within the window that ends at `end`, newest first.
+    fn granted_within(&self, window: Duration, end: Instant) -> impl Iterator<Item = Instant> {
+        self.granted.iter().rev().copied().take_while(move |&past| end.saturating_duration_since(past) < window)
     }
 
     fn delay(&mut self, settings: &RestartSettings, fraction: f64) -> Duration {
@@ -203,7 +209,7 @@ mod tests {
     }
 
     fn policy(settings: RestartSettings) -> (World, Instant) {
-        (World { policy: RestartPolicy::new(&settings), settings }, Instant::now())
+        (World { policy: RestartPolicy::default(), settings }, Instant::now())
     }
 
     fn seconds(seconds: u64) -> Duration {

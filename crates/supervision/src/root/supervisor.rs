@@ -396,10 +396,9 @@ fn milliseconds(duration: Duration) -> u64 {
 
 impl Child {
     fn new(spec: ChildSpec) -> Self {
-        let policy = RestartPolicy::new(&spec.address.kind().settings().restart);
         Self {
             spec,
-            policy,
+            policy: RestartPolicy::default(),
             state: ChildState::Waiting,
             attempt: 0,
             restarts: 0,
