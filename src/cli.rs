@@ -4,6 +4,7 @@
 
 mod account;
 mod activity;
+mod acts;
 mod add;
 mod admin;
 mod agent;
@@ -89,7 +90,7 @@ enum Command {
     /// Show whether the server of this configuration is ready, for checks of containers
     Health,
     /// Migrate the databases to the current schema
-    Migrate,
+    Migrate(acts::Because),
     /// Create, verify and restore backups
     #[command(subcommand)]
     Backup(backup::Command),
@@ -211,7 +212,9 @@ pub fn main() -> ExitCode {
             settings().and_then(|settings| run(serve::serve(config.clone(), settings, arguments)))
         }
         Command::Check => settings().map(|settings| check::report(&settings)),
-        Command::Migrate => settings().and_then(|settings| run(async move { migrate::migrate(&settings).await })),
+        Command::Migrate(because) => {
+            settings().and_then(|settings| run(async move { migrate::migrate(because, &settings).await }))
+        }
         Command::Doctor(arguments) => {
             settings().and_then(|settings| run(async move { Box::pin(doctor::run(&arguments, &settings)).await }))
         }

@@ -1,8 +1,9 @@
 //! Sends the service's own reports: every change of consent, on a separate chain for each identity
-//! (`docs/decisions/0015-reports-of-consent.md`).
+//! (`docs/decisions/0015-reports-of-consent.md`), and every act of an operator, on the chain of the installation
+//! (`docs/decisions/0038-acts-of-operators.md`).
 //!
-//! 1. The change and its event are written in one transaction (`store::consent`), so that both exist or neither.
-//! 2. The request for the change waits until the event is forwarded, or returns that it is not forwarded yet.
+//! 1. The change and its event are written in one transaction (`store::consent`, `store::act`), so that both exist or neither.
+//! 2. The request for a change of consent waits until the event is forwarded, or returns that it is not forwarded yet.
 //! 3. Events that could not be forwarded are tried again every few seconds, in the order of their chain.
 //! 4. If the statistics service has another head for the chain, because it lost events, the chain gets a new epoch.
 //!
@@ -18,14 +19,14 @@ use domain::ids::UserCuid;
 use domain::{Clock, Rng};
 use serde::Deserialize;
 use statistics::contract::{Passed, RecordScope, Submission, SubmitOutcome};
-use store::outbox::OutboxEvent;
+use store::outbox::{OutboxEvent, ServiceChain};
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
 use supervision::{Unavailable, detached};
 
 use crate::upstream::Upstream;
 
-/// Maximum number of events of one identity that are read at once.
+/// Maximum number of events of one chain that are read at once.
 const EVENTS_MAX: usize = 100;
 
 /// Maximum number of identities of one pass.
@@ -70,34 +71,34 @@ impl Outbox {
     pub async fn flush(&self, identities: Vec<UserCuid>, time_limit: Duration) -> Result<(), NotForwarded> {
         let this = Arc::new(self.clone());
         let work = detached(async move {
-            for identity in &identities {
-                this.deliver(identity).await?;
+            for identity in identities {
+                this.deliver(&ServiceChain::Identity(identity)).await?;
             }
             Ok(())
         });
         tokio::time::timeout(time_limit, work).await.map_err(|_elapsed| NotForwarded::TooLate)??
     }
 
-    async fn deliver(&self, identity: &UserCuid) -> Result<(), NotForwarded> {
+    async fn deliver(&self, chain: &ServiceChain) -> Result<(), NotForwarded> {
         let mut may_rechain = true;
         loop {
-            let waiting = self.store.outbox_of(identity, EVENTS_MAX).await?;
+            let waiting = self.store.outbox_of(chain, EVENTS_MAX).await?;
             let whole = waiting.len() < EVENTS_MAX;
             let mut refused = None;
             for event in waiting {
                 domain::failpoint!("outbox.before");
                 let sealed = open(&event)?;
                 let epoch = sealed.envelope.chain_epoch;
-                match self.send(identity, &event, sealed).await? {
+                match self.send(chain, &event, sealed).await? {
                     SubmitOutcome::Receipt(_) => {
                         domain::failpoint!("outbox.after");
-                        self.store.outbox_done(event.id).await?;
+                        self.store.outbox_done(chain, event.id, self.clock.now()).await?;
                     }
                     // The service recorded this report earlier, in an epoch that has ended since, and its response was lost. The report is
                     // recorded, which suffices; the next events find the state of the chain.
                     SubmitOutcome::PassThrough(passed) if is_taken(&passed) => {
                         tracing::warn!(event.id = %event.id, "the statistics service has an event of ours from before");
-                        self.store.outbox_done(event.id).await?;
+                        self.store.outbox_done(chain, event.id, self.clock.now()).await?;
                     }
                     SubmitOutcome::PassThrough(passed)
                         if may_rechain && matches!(passed.status.as_u16(), 409 | 422) =>
@@ -117,7 +118,7 @@ impl Outbox {
             match refused {
                 Some((refused, epoch)) => {
                     may_rechain = false;
-                    let moved = self.store.outbox_rechain(identity, refused, epoch).await?;
+                    let moved = self.store.outbox_rechain(chain, refused, epoch).await?;
                     if moved > 0 {
                         tracing::warn!(
                             events = moved,
@@ -133,16 +134,17 @@ impl Outbox {
 
     async fn send(
         &self,
-        identity: &UserCuid,
+        chain: &ServiceChain,
         event: &OutboxEvent,
         sealed: Sealed,
     ) -> Result<SubmitOutcome, NotForwarded> {
-        let scope = RecordScope {
-            account: event.account.clone(),
-            identities: vec![identity.clone()],
-            machine: Some(sealed.envelope.scope.machine_id),
-            ..RecordScope::default()
+        let identities = match chain {
+            ServiceChain::Identity(identity) => vec![identity.clone()],
+            // Events of the installation belong to no account.
+            ServiceChain::Installation => Vec::new(),
         };
+        let machine = Some(sealed.envelope.scope.machine_id);
+        let scope = RecordScope { account: event.account.clone(), identities, machine, ..RecordScope::default() };
         let now = self.clock.now();
         let submission = Submission::new(event.body.clone().into(), sealed, scope);
         Ok(self.upstream.submit(submission, self.rng.uuid_v7(now).into(), now).await?)
@@ -182,16 +184,16 @@ impl Pass for Outbox {
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("outbox.pass");
-        let identities = self.store.outbox_identities(IDENTITIES_MAX).await?;
+        let chains = self.store.outbox_chains(IDENTITIES_MAX).await?;
         let mut failed = None;
-        for identity in &identities {
-            if let Err(error) = self.deliver(identity).await {
+        for chain in &chains {
+            if let Err(error) = self.deliver(chain).await {
                 failed = Some(domain::reasons(&error));
             }
         }
         match failed {
-            Some(error) => Err(format!("changes of consent are not reported yet: {error}").into()),
-            None => Ok(Next::at_once_if(identities.len() == IDENTITIES_MAX)),
+            Some(error) => Err(format!("changes of consent or acts of operators are not reported yet: {error}").into()),
+            None => Ok(Next::at_once_if(chains.len() >= IDENTITIES_MAX)),
         }
     }
 }

@@ -889,8 +889,28 @@ CREATE TABLE installation (
     log_vkey TEXT,
     log_checkpoint TEXT,
     log_size BIGINT,
-    remembered_at TIMESTAMPTZ
+    remembered_at TIMESTAMPTZ,
+    -- The next position in the installation's own chain, in which the service records acts of operators.
+    act_chain_epoch BIGINT NOT NULL DEFAULT 0,
+    act_seq BIGINT NOT NULL DEFAULT 0,
+    act_prev BYTEA
 );
+
+-- Acts of operators, each written in the transaction of its effect. The event is sent to the statistics service afterwards.
+CREATE TABLE operator_acts (
+    -- Also the id of the event.
+    id UUID PRIMARY KEY,
+    chain_epoch BIGINT NOT NULL,
+    seq BIGINT NOT NULL,
+    -- The event, byte for byte as it is sent.
+    body BYTEA NOT NULL,
+    done_at TIMESTAMPTZ NOT NULL,
+    -- Null until the statistics service has accepted the event.
+    sent_at TIMESTAMPTZ,
+    UNIQUE (chain_epoch, seq)
+);
+
+CREATE INDEX operator_acts_unsent ON operator_acts (chain_epoch, seq) WHERE sent_at IS NULL;
 
 -- The nodes on this database. Each updates its row about every five seconds and deletes it when it stops; a row without updates
 -- belongs to a process that crashed.

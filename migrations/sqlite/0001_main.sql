@@ -878,8 +878,28 @@ CREATE TABLE installation (
     log_vkey TEXT,
     log_checkpoint TEXT,
     log_size INTEGER,
-    remembered_at TEXT
+    remembered_at TEXT,
+    -- The next position in the installation's own chain, in which the service records acts of operators.
+    act_chain_epoch INTEGER NOT NULL DEFAULT 0,
+    act_seq INTEGER NOT NULL DEFAULT 0,
+    act_prev BLOB
 ) STRICT;
+
+-- Acts of operators, each written in the transaction of its effect. The event is sent to the statistics service afterwards.
+CREATE TABLE operator_acts (
+    -- Also the id of the event.
+    id BLOB NOT NULL PRIMARY KEY,
+    chain_epoch INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    -- The event, byte for byte as it is sent.
+    body BLOB NOT NULL,
+    done_at TEXT NOT NULL,
+    -- Null until the statistics service has accepted the event.
+    sent_at TEXT,
+    UNIQUE (chain_epoch, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX operator_acts_unsent ON operator_acts (chain_epoch, seq) WHERE sent_at IS NULL;
 
 -- The nodes on this database. Each updates its row about every five seconds and deletes it when it stops; a row without updates
 -- belongs to a process that crashed.

@@ -23,7 +23,9 @@ use actors::ActorKind;
 use actors::upstream::Upstream;
 use actors::witness::Witnesses;
 use app::App;
-use domain::reasons;
+use chrono::TimeDelta;
+use domain::clock::date_time;
+use domain::{Timestamp, reasons};
 use serde::Serialize;
 use supervision::root::{Node, Status};
 
@@ -49,6 +51,12 @@ const UPSTREAM: &str = "upstream";
 /// Name of the part *witnesses of the log*.
 const WITNESS: &str = "witness";
 
+/// Name of the part *acts of operators*.
+const ACTS: &str = "acts";
+
+/// Age of an act that the statistics service has not accepted, above which it is reported.
+const ACT_WAIT_MAX: TimeDelta = TimeDelta::minutes(1);
+
 /// Name of the part *differences between nodes*.
 const NODES: &str = "nodes";
 
@@ -64,6 +72,7 @@ pub(super) struct Readiness {
     store: SharedProbe<()>,
     reads: SharedProbe<()>,
     log: SharedProbe<()>,
+    acts: SharedProbe<Option<Timestamp>>,
 }
 
 /// A part that fails, and why.
@@ -77,8 +86,8 @@ pub(super) struct Failing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
-    /// Failures that do not make the server unready: failures of an external statistics service or of witnesses, and differences between
-    /// nodes.
+    /// Failures that do not make the server unready: failures of an external statistics service or of witnesses, differences between
+    /// nodes, and acts of operators that wait.
     pub(super) degraded: Vec<Failing>,
 }
 
@@ -120,7 +129,7 @@ impl Readiness {
         let witnesses = witnesses.map(|reason| Failing { part: WITNESS, reason });
         let degraded = upstream.into_iter().chain(nodes).chain(witnesses).collect();
         let mut report = Report { degraded, ..Report::default() };
-        let (store, reads, log, tree) = tokio::join!(
+        let (store, reads, log, acts, tree) = tokio::join!(
             self.store.answer(pace, || {
                 let store = app.store.clone();
                 async move { store.writable().await.map_err(|error| reasons(&error)) }
@@ -130,6 +139,10 @@ impl Readiness {
                 async move { store.readable().await.map_err(|error| reasons(&error)) }
             }),
             self.log(pace, app),
+            self.acts.answer(pace.of_counts(), || {
+                let store = app.store.clone();
+                async move { store.acts_waiting_since().await.map_err(|error| reasons(&error)) }
+            }),
             app.root.tree(pace.deadline),
         );
         if let Err(reason) = store {
@@ -140,6 +153,13 @@ impl Readiness {
         }
         if let Err(reason) = log {
             report.fails("log", reason);
+        }
+        // An error is that of the part `store` or `reads`.
+        if let Ok(Some(since)) = acts
+            && since + ACT_WAIT_MAX < app.clock.now()
+        {
+            let reason = format!("acts of operators since {} are not in the log yet", date_time(since));
+            report.degraded.push(Failing { part: ACTS, reason });
         }
         if app.settings.database.url.is_none() {
             room(&app.settings.data.dir, app.settings.admin.free_bytes_min, &mut report);

@@ -2,6 +2,7 @@
 //! second.
 
 mod account;
+mod act;
 mod agent;
 mod api_key;
 mod balance;
@@ -24,7 +25,7 @@ use super::failure::{Done, Failure};
 use super::main_database::open_store;
 
 pub(in crate::cli) use node::status as node_status;
-pub use session::sign_in;
+pub use session::{Entry, sign_in};
 
 /// Subcommands of `attache admin`.
 #[derive(Debug, Subcommand)]
@@ -56,6 +57,9 @@ pub enum Command {
     /// List, show, release and discard held events
     #[command(subcommand)]
     Held(held::Command),
+    /// List, show and verify the acts of operators
+    #[command(subcommand)]
+    Act(act::Command),
     /// List the servers on this database
     #[command(subcommand)]
     Node(node::Command),
@@ -80,6 +84,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::Agent(command) => agent::run(command, &context).await,
         Command::ApiKey(command) => api_key::run(command, &context).await,
         Command::Held(command) => held::run(command, &context).await,
+        Command::Act(command) => act::run(command, &context).await,
         Command::Node(command) => node::run(command, &context).await,
         Command::Log(command) => log::run(command, &context).await,
     };

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use app::config::Settings;
 use app::installation::{LogRecord, Mismatch, StartRefusal};
 use clap::{Args, Subcommand};
+use domain::act::{ActKind, ActOutcome};
 use domain::clock::date_time;
 use domain::{Clock, Rng};
 use serde_json::json;
@@ -24,18 +25,30 @@ use store::{Pool, Store};
 
 use self::content::Content;
 use self::folder::{BackupFolder, LOG, MAIN_DATABASE, Manifest, Staging};
+use super::acts::{Acting, Because, by_shell};
 use super::failure::{Done, Failure};
+use super::main_database::open_store;
 use super::output;
 
 /// Subcommands of `attache backup`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Copy the databases to a new folder; the server may be running
-    Create(BackupArgs),
+    Create {
+        #[command(flatten)]
+        because: Because,
+        #[command(flatten)]
+        backup: BackupArgs,
+    },
     /// Verify a backup: its files, all events, all chains, the tree and its signature
     Verify(BackupArgs),
     /// Verify a backup and install it into data.dir, which must not contain a database
-    Restore(BackupArgs),
+    Restore {
+        #[command(flatten)]
+        because: Because,
+        #[command(flatten)]
+        backup: BackupArgs,
+    },
 }
 
 /// Options of all subcommands.
@@ -51,13 +64,15 @@ pub struct BackupArgs {
 /// Runs the subcommand.
 pub async fn run(command: Command, settings: &Settings) -> Done {
     match command {
-        Command::Create(BackupArgs { path, json }) => create(&path, json, settings).await,
+        Command::Create { because, backup: BackupArgs { path, json } } => create(&path, json, because, settings).await,
         Command::Verify(BackupArgs { path, json }) => verify(&path, json).await,
-        Command::Restore(BackupArgs { path, json }) => restore(&path, json, settings).await,
+        Command::Restore { because, backup: BackupArgs { path, json } } => {
+            restore(&path, json, because, settings).await
+        }
     }
 }
 
-async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
+async fn create(path: &Path, json: bool, because: Because, settings: &Settings) -> Done {
     embedded_only(settings, "pg_dump --format=custom --file attache.dump \"$DATABASE_URL\"")?;
     let main = settings.data.dir.join(MAIN_DATABASE);
     if !main.exists() {
@@ -67,6 +82,10 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
         the_log_was_never_there(settings).await?;
     }
     let folder = BackupFolder::begin(path)?;
+    // A full disk, or tables of an older version, are no reason to have no backup.
+    if let Err(failure) = record_copy(because, settings).await {
+        output::print_to_stderr(&format!("this copy is not on record: {}", failure.reason()));
+    }
     let mut names = vec![MAIN_DATABASE];
     // With an external statistics service there is no log.
     if settings.upstream.url.is_none() && settings.data.dir.join(LOG).exists() {
@@ -93,6 +112,16 @@ async fn create(path: &Path, json: bool, settings: &Settings) -> Done {
     Ok(())
 }
 
+/// Records the act before the copy, so that no copy leaves without a record.
+async fn record_copy(because: Because, settings: &Settings) -> Done {
+    let store = open_store(settings).await?;
+    let (clock, rng) = (Clock::system(), Rng::system());
+    let act = by_shell(ActKind::BackupCreate).because(because.reason);
+    let recorded = Acting::new(&store, (&clock, &rng), act).record(ActOutcome::Begun).await;
+    store.close().await;
+    recorded
+}
+
 /// Refuses if the main database has a checkpoint of a log: a server would not start from a backup without that log.
 async fn the_log_was_never_there(settings: &Settings) -> Done {
     let store = Store::open(&settings.database, &settings.data.main_database()).await.map_err(Failure::caused)?;
@@ -117,7 +146,7 @@ async fn verify(path: &Path, json: bool) -> Done {
     Ok(())
 }
 
-async fn restore(path: &Path, json: bool, settings: &Settings) -> Done {
+async fn restore(path: &Path, json: bool, because: Because, settings: &Settings) -> Done {
     embedded_only(settings, "pg_restore --clean --if-exists --dbname \"$DATABASE_URL\" attache.dump")?;
     let into = &settings.data.dir;
     if let Some(there) = [MAIN_DATABASE, LOG].into_iter().find(|name| into.join(name).exists()) {
@@ -129,7 +158,7 @@ async fn restore(path: &Path, json: bool, settings: &Settings) -> Done {
     let manifest = Manifest::read(path)?;
     manifest.compare(path)?;
     let staging = Staging::copy(path, &manifest, into)?;
-    bring_up_to_date(staging.place(), &manifest, settings).await?;
+    bring_up_to_date(staging.place(), &manifest, because, settings).await?;
     let content = Content::read(staging.place(), &manifest).await?;
     staging.settle()?;
     output::show(json, &content.shown(&manifest), || {
@@ -144,12 +173,16 @@ async fn restore(path: &Path, json: bool, settings: &Settings) -> Done {
     Ok(())
 }
 
-/// Migrates the copied databases of an older version.
-async fn bring_up_to_date(place: &Path, manifest: &Manifest, settings: &Settings) -> Done {
+/// Migrates the copied databases of an older version, and records the restore in the copy.
+async fn bring_up_to_date(place: &Path, manifest: &Manifest, because: Because, settings: &Settings) -> Done {
     let store = Store::open(&settings.database, &place.join(MAIN_DATABASE)).await.map_err(Failure::caused)?;
-    let migrated = store.migrate().await;
+    store.migrate().await.map_err(Failure::caused)?;
+    let (clock, rng) = (Clock::system(), Rng::system());
+    let act = by_shell(ActKind::BackupRestore).because(because.reason);
+    let act = act.to(json!({ "backup_created_at": date_time(manifest.created_at) }));
+    let recorded = Acting::new(&store, (&clock, &rng), act).record(ActOutcome::Applied).await;
     store.close().await;
-    migrated.map_err(Failure::caused)?;
+    recorded?;
     if manifest.has(LOG) {
         let pool = Pool::open(&settings.database, &place.join(LOG), None).await.map_err(Failure::caused)?;
         let log = Log::open(pool, &settings.log.origin, &Clock::system(), &Rng::system()).await;

@@ -1,8 +1,10 @@
-//! The main database, for commands that work on it directly.
+//! The databases, for commands that work on them directly.
 
 use app::config::Settings;
-use app::installation::{OpenError, open_main_database};
-use store::{Store, StoreError};
+use app::installation::{OpenError, SCHEMA, open_main_database};
+use domain::{Clock, Rng};
+use statistics::log::{Log, LogError};
+use store::{Pool, Store, StoreError};
 
 use super::failure::Failure;
 
@@ -11,7 +13,13 @@ pub async fn open_store(settings: &Settings) -> Result<Store, Failure> {
     open_main_database(settings).await.map_err(failed)
 }
 
-/// The same; `None` if the database does not exist.
+/// Opens the embedded log for reading, also while a server runs on it.
+pub async fn open_log(settings: &Settings) -> Result<Log, LogError> {
+    let pool = Pool::open(&settings.database, &settings.data.log(), Some(SCHEMA)).await?;
+    Log::open_copy(pool, &Clock::system(), &Rng::system()).await
+}
+
+/// The same as [`open_store`]; `None` if the database does not exist.
 pub async fn open_store_if_there(settings: &Settings) -> Result<Option<Store>, Failure> {
     match open_main_database(settings).await {
         Err(OpenError::Absent(_)) => Ok(None),

@@ -2,9 +2,11 @@
 
 use app::config::Settings;
 use clap::Subcommand;
+use domain::act::ActKind;
 use domain::{Clock, Rng};
 use serde_json::{Value, json};
 
+use super::acts::{Acting, Because, by_shell};
 use super::failure::{Done, Failure};
 use super::main_database::open_store;
 use super::output;
@@ -21,6 +23,8 @@ pub enum Command {
     },
     /// Activate the next key and create a new next one; existing assertions stay valid until they expire
     Rotate {
+        #[command(flatten)]
+        because: Because,
         /// Print the result as JSON
         #[arg(long)]
         json: bool,
@@ -51,9 +55,10 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
                 .collect();
             output::list(json, &rows, &["kid", "state", "created_at", "activated_at", "retired_at"]);
         }
-        Command::Rotate { json } => {
-            let kid = store.assertion_keys_rotate(clock.now(), &rng).await.map_err(Failure::caused)?;
-            let kid = kid.ok_or_else(|| {
+        Command::Rotate { because, json } => {
+            let acting = Acting::new(&store, (&clock, &rng), by_shell(ActKind::KeysRotate).because(because.reason));
+            let kid = acting.store.assertion_keys_rotate(clock.now(), &rng).await;
+            let kid = acting.settle(kid).await?.ok_or_else(|| {
                 Failure::refused("another process rotated the keys at the same time; nothing was changed")
             })?;
             output::show(json, &json!({ "active": kid }), || format!("{kid} signs from now on"));

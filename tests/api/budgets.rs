@@ -120,10 +120,10 @@ on_each_database! {
         let world = world.restart().await;
         spent(&world.event(&machine, &third).await);
         // Another plan applies immediately, or a second after the last refusal.
-        world.server.app.store.account_plan_set(&person.account, Plan::Max).await.unwrap();
+        world.server.app.store.account_plan_set(&person.account, Plan::Max, world.clock().now()).await.unwrap();
         world.advance(Duration::from_secs(2));
         world.event(&machine, &third).await.receipt();
-        world.server.app.store.account_plan_set(&person.account, Plan::Free).await.unwrap();
+        world.server.app.store.account_plan_set(&person.account, Plan::Free, world.clock().now()).await.unwrap();
         let world = world.restart().await;
         spent(&world.event(&machine, &large(&mut chain)).await);
         world.advance(DAY);

@@ -436,7 +436,7 @@ on_each_database! {
             assert_ne!(event["machine_uuid"], json!(machine.uuid));
             world.included(person.cookie.clone(), event["event_id"].as_str().unwrap()).await;
         }
-        assert!(world.server.app.store.outbox_identities(10).await.unwrap().is_empty());
+        assert!(world.server.app.store.outbox_chains(10).await.unwrap().is_empty());
     }
 }
 
@@ -503,7 +503,7 @@ async fn a_consent_change_whose_audit_event_fails_stays_and_is_forwarded_later()
     upstream.come_back().await;
     eventually("both events arrived", async || (upstream.taken().len() == 2).then_some(())).await;
     eventually("the outbox is empty", async || {
-        world.server.app.store.outbox_identities(10).await.unwrap().is_empty().then_some(())
+        world.server.app.store.outbox_chains(10).await.unwrap().is_empty().then_some(())
     })
     .await;
     assert_eq!(
@@ -524,7 +524,7 @@ async fn a_consent_event_that_the_upstream_already_has_is_not_resent_forever() {
     upstream.next(Script::reply(Reply::json(409, &taken)));
     assert_eq!(set(&world, &machine, json!({ "level": "off" })).await, 1);
     let store = &world.server.app.store;
-    assert_eq!(store.outbox_identities(10).await.unwrap(), []);
+    assert_eq!(store.outbox_chains(10).await.unwrap(), []);
     assert_eq!(upstream.requests().len(), 1);
 }
 

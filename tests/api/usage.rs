@@ -124,7 +124,7 @@ on_sqlite! {
             },
         }));
         let app = &world.server.app;
-        app.store.account_plan_set(&person.account, Plan::Plus).await.unwrap();
+        app.store.account_plan_set(&person.account, Plan::Plus, world.clock().now()).await.unwrap();
         app.store.balance_add(&person.account, 250, "bought", world.clock().now(), &app.rng).await.unwrap();
         let paid = bar(&world, person.cookie.clone()).await.expect(200);
         assert_eq!((&paid["plan"], &paid["balance_cents"]), (&json!("PLUS"), &json!(250)));

@@ -218,7 +218,7 @@ async fn a_changed_plan_and_balance_are_visible_at_once() {
     assert_eq!(added, json!({ "user_account_id": account, "cents": 500, "balance_cents": 500 }));
     let taken = add(&["--account", &account, "--cents", "-120", "--reason", " paid back "]);
     assert_eq!(taken.said(), format!("the balance of {account} is 380 cents now"));
-    add(&["--account", &account, "--cents", "5", "--reason", " "]).refused(1, &["--reason"]);
+    add(&["--account", &account, "--cents", "5", "--reason", " "]).refused(2, &["--reason"]);
     add(&["--account", &account, "--cents", "5.5", "--reason", "x"]).refused(2, &["--cents"]);
     add(&["--account", &account, "--cents", "9223372036854775807", "--reason", "x"]).refused(1, &["out of range"]);
     add(&["--account", "tz4a98xxat96iws9zmbrgj3a", "--cents", "5", "--reason", "x"])

@@ -77,7 +77,7 @@ async fn is_refused(home: &Home, server: &Server, machine: &Machine, chain: &Cha
 
 /// Declares an epoch while the server runs; returns its key.
 async fn repaired(home: &Home, server: &Server) -> String {
-    home.run(&["admin", "log", "epoch", "--reason", " "]).refused(1, &["--reason"]);
+    home.run(&["admin", "log", "epoch", "--reason", " "]).refused(2, &["--reason"]);
     let declared = home.run(&["admin", "log", "epoch", "--reason", "the backup of yesterday", "--json"]).json();
     ready(server).await;
     let vkey = flow::text(&declared, "vkey");

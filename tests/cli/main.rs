@@ -6,6 +6,7 @@
 
 mod account;
 mod activity;
+mod acts;
 mod add;
 mod add_folder;
 mod admin;

@@ -225,6 +225,6 @@ impl Builder<'_> {
 }
 
 /// Name of the host; empty if it is not valid text.
-fn host_name() -> String {
+pub fn host_name() -> String {
     rustix::system::uname().nodename().to_str().unwrap_or_default().to_owned()
 }

@@ -50,7 +50,7 @@ use supervision::{Root, RootSettings};
 use tokio::time::Instant;
 
 use self::builder::Builder;
-pub use self::builder::OUTBOX;
+pub use self::builder::{OUTBOX, host_name};
 pub use self::error::BuildError;
 pub use self::knowledge::extractor;
 use self::supervised::{Supervised, Wakers};

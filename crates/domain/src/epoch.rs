@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::Timestamp;
 use crate::chain::Position;
 use crate::envelope::{AgentKinds, EncodedEvent, report, seal};
-use crate::ids::{EventId, InstallationId, MachineUuid, UserCuid};
+use crate::ids::{EventId, InstallationId};
 
 /// The event type. The default registry does not contain it, and an event of this type that a sender sends as
 /// `svc-control-plane` is held even if an operator registers the type.
@@ -27,16 +27,12 @@ pub struct EpochBegan {
 }
 
 impl EpochBegan {
-    /// The computer in the event's scope.
-    pub fn machine(&self) -> MachineUuid {
-        self.installation.as_uuid().into()
-    }
-
-    /// The event at `position` of the installation's chain. `identity` belongs to no account.
-    pub fn event(&self, id: EventId, identity: &UserCuid, position: &Position, at: Timestamp) -> EncodedEvent {
+    /// The event at `position` of the installation's own chain.
+    pub fn event(&self, id: EventId, position: &Position, at: Timestamp) -> EncodedEvent {
+        let recorder = self.installation.recorder();
         let scope = json!({
-            "user_id": identity,
-            "machine_id": self.machine(),
+            "user_id": recorder.identity,
+            "machine_id": recorder.machine,
             "agent_id": AgentKinds::CONTROL_PLANE,
         });
         let mut payload = json!({
@@ -68,10 +64,9 @@ mod tests {
             checkpoint_before: Some("attache/log\n13\n".to_owned()),
             reason: Some("a backup of yesterday was restored".to_owned()),
         };
-        let identity = rng.cuid2().parse().unwrap();
-        let written = began.event(rng.uuid_v7(now).into(), &identity, &Position::genesis(0), now);
+        let written = began.event(rng.uuid_v7(now).into(), &Position::genesis(0), now);
         let sealed = Sealed::open(&written.body, 65_536, &AgentKinds::new([])).unwrap();
-        assert!(sealed.seal_is_right() && sealed.envelope.scope.machine_id == began.machine());
+        assert!(sealed.seal_is_right() && sealed.envelope.scope.machine_id == began.installation.recorder().machine);
         assert!(Registry::built_in().unwrap().judge(&sealed.envelope).is_err());
     }
 }

@@ -7,6 +7,7 @@ mod keeping;
 
 use crate::Timestamp;
 use crate::UnknownName;
+use crate::act::OperatorAct;
 use crate::clock::date_time;
 use crate::consent::change::ConsentChange;
 use crate::consent::pause::Pauses;
@@ -245,10 +246,9 @@ fn judge_scope(envelope: &Envelope, machine: &MachineFacts) -> Result<(), HoldDe
 /// but not this combination, so that they cannot forge reports of the service.
 fn is_report_of_the_service(envelope: &Envelope) -> bool {
     const TYPES: [&str; 2] = [ConsentChange::EVENT_TYPE, epoch::EVENT_TYPE];
-    const PREFIX: &str = "operator.";
     let event_type = envelope.event_type.as_str();
     envelope.scope.agent_id.as_str() == AgentKinds::CONTROL_PLANE
-        && (TYPES.contains(&event_type) || event_type.starts_with(PREFIX))
+        && (TYPES.contains(&event_type) || event_type.starts_with(OperatorAct::PREFIX))
 }
 
 #[cfg(test)]

@@ -155,6 +155,13 @@ cuid2_ids! {
     UserAccountId;
 }
 
+/// The identity of the installation's own events. No account is linked to it.
+impl From<InstallationId> for UserCuid {
+    fn from(installation: InstallationId) -> Self {
+        Self(installation.0.simple().to_string())
+    }
+}
+
 /// A normalised e-mail address: trimmed, NFC, lower case.
 ///
 /// Characters that the normal form replaces by another one, such as U+212A KELVIN SIGN by `k`, are rejected: a mail server that accepts

@@ -14,6 +14,7 @@
 //! | [`checkpoint`] | signed checkpoints of a log, its keys and origins |
 //! | [`cosignature`] | cosignatures of checkpoints by witnesses |
 //! | [`merkle`] | hashes of a Merkle tree, and verification of its proofs |
+//! | [`act`] | acts of operators and their events |
 //! | [`epoch`]
 //! the first record of an epoch of the log |
 //! | [`agent_session`] | sessions of agents: what an event adds to its session's sums |
@@ -53,6 +54,7 @@
 //! | [`brief()`] | messages about a text, without the text |
 //! | [`thousands()`] | whole numbers with commas |
 
+pub mod act;
 pub mod agent_right;
 pub mod agent_session;
 pub mod api_key;

@@ -7,6 +7,7 @@ mod recorded;
 
 pub use self::recorded::{MailNames, rule_matched, weekly_digest};
 use crate::Timestamp;
+use crate::act::ActReason;
 use crate::confirm::ConfirmedVia;
 use crate::consent::ConsentLevel;
 use crate::foreign::visible;
@@ -93,6 +94,25 @@ pub fn attached(to: Email, what: &Attached<'_>, base_url: &str) -> OutgoingMail 
         key = if what.has_key { " It also has a key for your memory, which ends with it." } else { "" },
     );
     OutgoingMail { to, subject: "A computer was attached to your account".into(), text }
+}
+
+/// The notice that an operator created a session of the person.
+pub fn signed_in_by_operator(
+    to: Email,
+    reason: Option<&ActReason>,
+    at: Timestamp,
+    until: Timestamp,
+    base_url: &str,
+) -> OutgoingMail {
+    let text = format!(
+        "An operator of this server signed in as you.\n\n    Reason:  {reason}\n    Time:    {when}\n    Until:   {until}\n\nUntil then the operator \
+         sees your account as you do and can act in it. The service has\nrecorded it. You can end the session now:\n{base_url}/account\n\n\
+         If you did not expect it, ask who runs this server.\n",
+        reason = foreign(reason.map_or("none was given", ActReason::as_str)),
+        when = moment(at),
+        until = moment(until),
+    );
+    OutgoingMail { to, subject: "An operator signed in as you".into(), text }
 }
 
 /// The notice that an account was closed by its owner.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::ids::{MachineUuid, UserCuid};
+use crate::ids::{InstallationId, MachineUuid, UserCuid};
 
 /// A computer with its identity.
 ///
@@ -14,6 +14,13 @@ pub struct Recorder {
     pub machine: MachineUuid,
     /// Identity that the computer records for.
     pub identity: UserCuid,
+}
+
+impl InstallationId {
+    /// The recorder of the installation's own chain: its epochs of the log, and acts of operators.
+    pub fn recorder(self) -> Recorder {
+        Recorder { machine: self.as_uuid().into(), identity: self.into() }
+    }
 }
 
 /// The recorders of the events that a reader may see. Read from the store, never from a request.

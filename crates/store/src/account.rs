@@ -3,6 +3,7 @@
 use domain::ids::{Email, MachineUuid, PersonId, UserAccountId, UserCuid};
 use domain::usage::Plan;
 use domain::{Rng, Timestamp};
+use serde_json::json;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
@@ -122,6 +123,7 @@ impl Store {
                     }
                     query(PERSON_OWN).bind(row.id).bind(account.as_str()).execute(&mut *tx).await?;
                 }
+                self.record_act(tx, now).await?;
                 Ok(Provision::Created(account.clone()))
             },
             commit if |outcome| matches!(outcome, Provision::Created(_))
@@ -192,15 +194,29 @@ impl Store {
 
     /// Sets the plan of an account; `false` if there is no such account.
     #[boxed]
-    pub async fn account_plan_set(&self, account: &UserAccountId, plan: Plan) -> Result<bool, StoreError> {
+    pub async fn account_plan_set(
+        &self,
+        account: &UserAccountId,
+        plan: Plan,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        const LOCK: &str = "UPDATE accounts SET plan = plan WHERE user_account_id = $1 RETURNING plan";
         const SQL: &str = "UPDATE accounts SET plan = $2 WHERE user_account_id = $1";
-        let rows_affected = query(SQL)
-            .bind(account.as_str())
-            .bind(plan.as_str())
-            .execute(self.pool.writer())
-            .during(Operation::SetPlan)
-            .await?;
-        Ok(rows_affected == 1)
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let previous: Option<String> =
+                    scalar(LOCK).bind(account.as_str()).fetch_optional(&mut *tx).await?;
+                let Some(previous) = previous else { return Ok(false) };
+                query(SQL).bind(account.as_str()).bind(plan.as_str()).execute(&mut *tx).await?;
+                let change = (json!({ "plan": previous }), json!({ "plan": plan.as_str() }));
+                self.record_change(tx, change, now).await?;
+                Ok(true)
+            },
+            commit if |done| *done
+        )
+        .during(Operation::SetPlan)
+        .await
     }
 
     /// People for operators, newest first.

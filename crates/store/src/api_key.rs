@@ -74,6 +74,7 @@ impl Store {
                     .bind(key.expires_at)
                     .execute(&mut *tx)
                     .await?;
+                self.record_act(tx, key.created_at).await?;
                 Ok(KeyCreate::Created)
             },
             commit if |outcome| *outcome == KeyCreate::Created
@@ -166,14 +167,24 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE api_keys SET revoked_at = $2
             WHERE id = $1 AND revoked_at IS NULL AND ($3 IS NULL OR account_id = $3)";
-        let rows_affected = query(SQL)
-            .bind(id.as_uuid())
-            .bind(now)
-            .bind(owner.map(UserAccountId::as_str))
-            .execute(self.pool.writer())
-            .during(Operation::RevokeApiKey)
-            .await?;
-        Ok(rows_affected == 1)
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let rows_affected = query(SQL)
+                    .bind(id.as_uuid())
+                    .bind(now)
+                    .bind(owner.map(UserAccountId::as_str))
+                    .execute(&mut *tx)
+                    .await?;
+                if rows_affected == 1 {
+                    self.record_act(tx, now).await?;
+                }
+                Ok(rows_affected == 1)
+            },
+            commit if |done| *done
+        )
+        .during(Operation::RevokeApiKey)
+        .await
     }
 }
 

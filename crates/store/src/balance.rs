@@ -2,6 +2,7 @@
 
 use domain::ids::UserAccountId;
 use domain::{Rng, Timestamp};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
@@ -73,6 +74,8 @@ impl Store {
                     .bind(now)
                     .execute(&mut *tx)
                     .await?;
+                let change = (json!({ "balance_cents": previous }), json!({ "balance_cents": after }));
+                self.record_change(tx, change, now).await?;
                 Ok(BalanceAdd::Added(after))
             },
             commit if |outcome| matches!(outcome, BalanceAdd::Added(_))

@@ -280,6 +280,7 @@ impl Store {
                     query(DETACH_APPROVED_BY).bind(agent).execute(&mut *tx).await?;
                 }
                 self.announce(tx, &Change::Others).await?;
+                self.record_act(tx, now).await?;
                 Ok(true)
             },
             commit if |done| *done

@@ -69,6 +69,7 @@ impl Store {
                     insert_mail(tx, mail, now).await?;
                 }
                 self.announce(tx, &Change::Others).await?;
+                self.record_act(tx, now).await?;
                 Ok(true)
             },
             commit if |closed| *closed

@@ -18,7 +18,7 @@ use self::baseline::{account_of, identities_of, is_common, lock_baseline};
 use crate::error::{Corrupt, StoreError};
 use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
-use crate::outbox::{ChainRow, OutboxEvent, insert_event, move_chain};
+use crate::outbox::{ChainRow, OutboxEvent, ServiceChain, insert_event};
 use crate::pool::{Tx, query, scalar};
 use crate::row::{parsed, parsed_opt, storable, undecodable};
 use crate::{Store, in_transaction};
@@ -373,7 +373,7 @@ async fn write_report(
         let to = Recipient::Account(account.as_str());
         store.notify_owners(tx, &[Notice::new(NotificationKind::ConsentChanged, id, to, now, data)]).await?;
     }
-    move_chain(tx, user_cuid, &after(&chain.position, written.seal)).await
+    ServiceChain::Identity(user_cuid.clone()).advance(tx, &after(&chain.position, written.seal)).await
 }
 
 crate::row! {

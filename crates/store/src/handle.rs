@@ -1,10 +1,12 @@
 //! The handle of the store: opening, migrating and closing it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use domain::ids::NodeId;
 use sqlx::migrate::Migrator;
 
+use crate::act::PendingAct;
 use crate::error::StoreError;
 use crate::notice::NoticeLimits;
 use crate::operation::{During, Operation};
@@ -29,6 +31,8 @@ pub struct Store {
     pub(crate) replica: Option<Replica>,
     /// Whether the pool is a replica's.
     pub(crate) is_replica: bool,
+    /// The act of an operator that the next effect belongs to.
+    pub(crate) act: Option<Arc<PendingAct>>,
 }
 
 impl Store {
@@ -44,6 +48,7 @@ impl Store {
             holder: None,
             replica,
             is_replica: false,
+            act: None,
         })
     }
 
@@ -58,6 +63,7 @@ impl Store {
             holder: None,
             replica: None,
             is_replica: false,
+            act: None,
         };
         store.check_schema().await?;
         Ok(store)

@@ -442,6 +442,9 @@ impl Store {
                     .fetch_optional(&mut *tx)
                     .await?;
                 subtract_held(tx, gone.as_slice()).await?;
+                if gone.is_some() {
+                    self.record_act(tx, now).await?;
+                }
                 Ok(gone.is_some())
             },
             commit if |ended| *ended

@@ -115,7 +115,8 @@ impl Store {
         in_transaction!(&self.pool, |tx| {
             let set = query(SET).bind(&log.vkey).bind(&log.checkpoint).bind(size).bind(now);
             set.execute(&mut *tx).await?;
-            query(COUNT).bind(size).execute(&mut *tx).await.map(drop)
+            query(COUNT).bind(size).execute(&mut *tx).await?;
+            self.record_act(tx, now).await
         })
         .during(Operation::RememberNewLog)
         .await

@@ -6,13 +6,14 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | [`act`] | acts of operators |
 //! | [`account`] | accounts, people, identities |
 //! | [`balance`] | the ledger of purchased balances |
 //! | [`machine`] | computers, their secrets, and their attachments |
 //! | [`device`] | codes by which computers are attached |
 //! | [`consent`] | consent levels |
 //! | [`signin`] | sign-in codes |
-//! | [`outbox`] | reports of changed consent that wait to be forwarded |
+//! | [`outbox`] | events of the service itself that wait to be forwarded |
 //! | [`session`] | signed-in browsers |
 //! | [`mail`] | queue of outgoing mail |
 //! | [`claim`] | registrations of agents, and claim attempts |
@@ -46,6 +47,7 @@
 extern crate domain;
 
 pub mod account;
+pub mod act;
 pub mod api_key;
 pub mod audit_link;
 pub mod balance;

@@ -92,13 +92,14 @@ pub enum Register {
 }
 
 impl Store {
-    /// Registers a computer. The id must be neither a machine id of the service's own reports nor the id of a computer that was removed
+    /// Registers a computer. The id must be neither a machine id of the service's own chains nor the id of a computer that was removed
     /// because it was never attached.
     #[boxed]
     pub async fn machine_register(&self, new: &NewMachine<'_>, now: Timestamp) -> Result<Register, StoreError> {
         const SQL: &str =
             "INSERT INTO machines (machine_uuid, user_cuid, name, secret_hash, first_seen_at, last_seen_at)
             SELECT $1, $2, $3, $4, $5, $5 WHERE NOT EXISTS (SELECT 1 FROM identities WHERE control_machine_uuid = $1)
+                AND NOT EXISTS (SELECT 1 FROM installation WHERE installation_id = $1)
                 AND NOT EXISTS (SELECT 1 FROM spent_machines WHERE machine_uuid = $1)
             ON CONFLICT (machine_uuid) DO NOTHING";
         let name = new.name.map(storable);
@@ -114,7 +115,11 @@ impl Store {
                     .bind(now)
                     .execute(&mut *tx)
                     .await?;
-                Ok(if made == 1 { Register::Registered } else { Register::AlreadyRegistered })
+                if made == 0 {
+                    return Ok(Register::AlreadyRegistered);
+                }
+                self.record_act(tx, now).await?;
+                Ok(Register::Registered)
             },
             commit if |outcome| *outcome == Register::Registered
         )
@@ -191,7 +196,8 @@ impl Store {
                 match computer.attach(account) {
                     Ok(links) => {
                         let new = Attachment { machine, identity: &computer.identity, account, links };
-                        attach_machine(self, tx, new, now, rng).await.map(Ok)
+                        attach_machine(self, tx, new, now, rng).await?;
+                        self.record_act(tx, now).await.map(Ok)
                     }
                     Err(refusal) => Ok(Err(refusal)),
                 }
@@ -337,6 +343,9 @@ impl Store {
                 self.notify_owners(tx, &[notice]).await?;
                 let rows_affected = query(SQL).bind(machine.as_uuid()).execute(&mut *tx).await?;
                 query(REVOKE_OF_MACHINE).bind(machine.as_uuid()).bind(now).execute(&mut *tx).await?;
+                if rows_affected == 1 {
+                    self.record_act(tx, now).await?;
+                }
                 Ok(rows_affected == 1)
             },
             commit if |done| *done

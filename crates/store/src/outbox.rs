@@ -1,5 +1,6 @@
-//! Reports of changed consent that wait to be forwarded, and the service's own chain that contains them
-//! (`docs/decisions/0015-reports-of-consent.md`).
+//! Events of the service itself that wait to be forwarded, and the chains that contain them: one for each identity, with its changes of consent
+//! (`docs/decisions/0015-reports-of-consent.md`), and one for the installation, with acts of operators
+//! (`docs/decisions/0038-acts-of-operators.md`).
 
 use domain::Timestamp;
 use domain::chain::{Position, Prev};
@@ -9,69 +10,142 @@ use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
-use crate::pool::{Tx, query, scalar};
+use crate::pool::{Query, Tx, query, scalar};
 use crate::row::{digest, limit, parsed, parsed_opt, undecodable};
 use crate::{Store, in_transaction};
 
-impl Store {
-    /// Identities with waiting events in the outbox, longest waiting first.
-    #[boxed]
-    pub async fn outbox_identities(&self, rows_max: usize) -> Result<Vec<UserCuid>, StoreError> {
-        const SQL: &str =
-            "SELECT user_cuid FROM consent_outbox GROUP BY user_cuid ORDER BY MIN(created_at), user_cuid LIMIT $1";
-        let rows: Vec<String> =
-            scalar(SQL).bind(limit(rows_max)).fetch_all(&self.pool).during(Operation::ListIdentitiesInOutbox).await?;
-        Ok(rows.iter().map(|text| parsed("consent_outbox.user_cuid", text)).collect::<Result<_, _>>()?)
+/// A chain of the service itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServiceChain {
+    /// The changes of consent of an identity.
+    Identity(UserCuid),
+    /// The acts of operators.
+    Installation,
+}
+
+/// The statements of one kind of chain. The last parameter is the identity, if the chain has one.
+struct Statements {
+    /// Parameter: maximum number of rows.
+    waiting: &'static str,
+    /// Locks the chain.
+    lock: &'static str,
+    /// Parameters: event, chain epoch, number, body.
+    rewrite: &'static str,
+    /// Parameters: the next chain epoch, number and predecessor.
+    advance: &'static str,
+}
+
+const OF_IDENTITY: Statements = Statements {
+    waiting: "SELECT event_id, account_id, body FROM consent_outbox WHERE user_cuid = $2 ORDER BY chain_epoch, seq LIMIT $1",
+    lock: "UPDATE identities SET control_chain_epoch = control_chain_epoch WHERE user_cuid = $1
+        RETURNING account_id, control_machine_uuid, control_chain_epoch, control_seq, control_prev",
+    rewrite: "UPDATE consent_outbox SET chain_epoch = $2, seq = $3, body = $4 WHERE event_id = $1",
+    advance: "UPDATE identities SET control_chain_epoch = $1, control_seq = $2, control_prev = $3 WHERE user_cuid = $4",
+};
+
+const OF_INSTALLATION: Statements = Statements {
+    waiting: "SELECT id AS event_id, CAST(NULL AS TEXT) AS account_id, body FROM operator_acts WHERE sent_at IS NULL
+        ORDER BY chain_epoch, seq LIMIT $1",
+    lock: "UPDATE installation SET act_chain_epoch = act_chain_epoch WHERE id = 1
+        RETURNING CAST(NULL AS TEXT) AS account_id, installation_id AS control_machine_uuid,
+            act_chain_epoch AS control_chain_epoch, act_seq AS control_seq, act_prev AS control_prev",
+    rewrite: "UPDATE operator_acts SET chain_epoch = $2, seq = $3, body = $4 WHERE id = $1",
+    advance: "UPDATE installation SET act_chain_epoch = $1, act_seq = $2, act_prev = $3 WHERE id = 1",
+};
+
+impl ServiceChain {
+    fn statements(&self) -> &'static Statements {
+        match self {
+            Self::Identity(_) => &OF_IDENTITY,
+            Self::Installation => &OF_INSTALLATION,
+        }
     }
 
-    /// The queued events of one identity, in the order of its chain.
+    /// Binds the identity as the last argument.
+    fn of<'q>(&'q self, query: Query<'q>) -> Query<'q> {
+        match self {
+            Self::Identity(user_cuid) => query.bind(user_cuid.as_str()),
+            Self::Installation => query,
+        }
+    }
+
+    /// Locks the chain, which serialises changes of it, and reads its next position. `None` if its identity is unknown.
+    pub(crate) async fn lock(&self, tx: &mut Tx<'_>) -> Result<Option<ControlChain>, sqlx::Error> {
+        let row: Option<ChainRow> = self.of(query(self.statements().lock)).fetch_optional(tx).await?;
+        row.map(ChainRow::read).transpose().map_err(undecodable)
+    }
+
+    /// Moves the end of the chain to a position, in the caller's transaction.
+    pub(crate) async fn advance(&self, tx: &mut Tx<'_>, position: &Position) -> Result<(), sqlx::Error> {
+        let prev = match &position.prev {
+            Prev::Genesis => None,
+            Prev::Event(seal) => Some(&seal.as_bytes()[..]),
+        };
+        let next = query(self.statements().advance).bind(number(position.chain_epoch)).bind(number(position.seq));
+        self.of(next.bind(prev)).execute(tx).await.map(drop)
+    }
+}
+
+impl Store {
+    /// Chains with waiting events: acts of operators first, then identities, longest waiting first.
     #[boxed]
-    pub async fn outbox_of(&self, user_cuid: &UserCuid, rows_max: usize) -> Result<Vec<OutboxEvent>, StoreError> {
-        const SQL: &str = "SELECT event_id, account_id, body FROM consent_outbox WHERE user_cuid = $1
-            ORDER BY chain_epoch, seq LIMIT $2";
-        let rows: Vec<OutboxRow> = query(SQL)
-            .bind(user_cuid.as_str())
-            .bind(limit(rows_max))
+    pub async fn outbox_chains(&self, identities_max: usize) -> Result<Vec<ServiceChain>, StoreError> {
+        const ACTS: &str = "SELECT COUNT(*) FROM (SELECT id FROM operator_acts WHERE sent_at IS NULL LIMIT 1) a";
+        const IDENTITIES: &str =
+            "SELECT user_cuid FROM consent_outbox GROUP BY user_cuid ORDER BY MIN(created_at), user_cuid LIMIT $1";
+        let acts: i64 = scalar(ACTS).fetch_one(&self.pool).during(Operation::ListChainsInOutbox).await?;
+        let rows: Vec<String> = scalar(IDENTITIES)
+            .bind(limit(identities_max))
             .fetch_all(&self.pool)
-            .during(Operation::ReadOutbox)
+            .during(Operation::ListChainsInOutbox)
             .await?;
+        let mut chains = Vec::with_capacity(rows.len() + 1);
+        chains.extend((acts > 0).then_some(ServiceChain::Installation));
+        for text in &rows {
+            chains.push(ServiceChain::Identity(parsed("consent_outbox.user_cuid", text)?));
+        }
+        Ok(chains)
+    }
+
+    /// The waiting events of a chain, in its order.
+    #[boxed]
+    pub async fn outbox_of(&self, chain: &ServiceChain, rows_max: usize) -> Result<Vec<OutboxEvent>, StoreError> {
+        let waiting = chain.of(query(chain.statements().waiting).bind(limit(rows_max)));
+        let rows: Vec<OutboxRow> = waiting.fetch_all(&self.pool).during(Operation::ReadOutbox).await?;
         Ok(rows.into_iter().map(OutboxEvent::try_from).collect::<Result<_, _>>()?)
     }
 
-    /// Deletes an event that the statistics service has accepted.
+    /// Stores that the statistics service has accepted an event: an act remains, another event is deleted. `false` if it was not waiting.
     #[boxed]
-    pub async fn outbox_done(&self, event: EventId) -> Result<bool, StoreError> {
-        let rows_affected = query("DELETE FROM consent_outbox WHERE event_id = $1")
-            .bind(event.as_uuid())
-            .execute(self.pool.writer())
-            .during(Operation::RemoveEventFromOutbox)
-            .await?;
+    pub async fn outbox_done(&self, chain: &ServiceChain, event: EventId, now: Timestamp) -> Result<bool, StoreError> {
+        const DELETE: &str = "DELETE FROM consent_outbox WHERE event_id = $1";
+        const MARK: &str = "UPDATE operator_acts SET sent_at = $2 WHERE id = $1 AND sent_at IS NULL";
+        let done = match chain {
+            ServiceChain::Identity(_) => query(DELETE).bind(event.as_uuid()),
+            ServiceChain::Installation => query(MARK).bind(event.as_uuid()).bind(now),
+        };
+        let rows_affected = done.execute(self.pool.writer()).during(Operation::RemoveEventFromOutbox).await?;
         Ok(rows_affected == 1)
     }
 
-    /// Starts a new epoch, at least `epoch`, with all waiting events of an identity: the statistics service refused an event of the epoch
+    /// Starts a new epoch, at least `epoch`, with all waiting events of a chain: the statistics service refused an event of the epoch
     /// `refused`, because it knows another head of the chain. Returns the number of moved events: 0 if another process has started a new
     /// epoch since.
     #[boxed]
-    pub async fn outbox_rechain(&self, user_cuid: &UserCuid, refused: u64, epoch: u64) -> Result<usize, StoreError> {
-        const LOCK: &str = "UPDATE identities SET control_chain_epoch = control_chain_epoch WHERE user_cuid = $1
-            RETURNING account_id, control_machine_uuid, control_chain_epoch, control_seq, control_prev";
-        const WAITING: &str =
-            "SELECT event_id, account_id, body FROM consent_outbox WHERE user_cuid = $1 ORDER BY chain_epoch, seq";
-        const MOVE: &str = "UPDATE consent_outbox SET chain_epoch = $2, seq = $3, body = $4 WHERE event_id = $1";
+    pub async fn outbox_rechain(&self, chain: &ServiceChain, refused: u64, epoch: u64) -> Result<usize, StoreError> {
+        let statements = chain.statements();
         in_transaction!(&self.pool, |tx| {
-            let chain: Option<ChainRow> = query(LOCK).bind(user_cuid.as_str()).fetch_optional(&mut *tx).await?;
-            let Some(chain) = chain else { return Ok(0) };
-            let chain = chain.read().map_err(undecodable)?;
-            if chain.position.chain_epoch != refused {
+            let Some(ControlChain { position, .. }) = chain.lock(tx).await? else { return Ok(0) };
+            if position.chain_epoch != refused {
                 return Ok(0);
             }
-            let waiting: Vec<OutboxRow> = query(WAITING).bind(user_cuid.as_str()).fetch_all(&mut *tx).await?;
-            let mut position = Position::genesis(epoch.max(chain.position.chain_epoch + 1));
+            let waiting = chain.of(query(statements.waiting).bind(i64::MAX));
+            let waiting: Vec<OutboxRow> = waiting.fetch_all(&mut *tx).await?;
+            let mut position = Position::genesis(epoch.max(position.chain_epoch + 1));
             for row in &waiting {
                 let written = moved_to(&row.body, &position)
-                    .ok_or_else(|| undecodable(Corrupt::new("consent_outbox.body", "not an event")))?;
-                query(MOVE)
+                    .ok_or_else(|| undecodable(Corrupt::new("outbox.body", "not an event")))?;
+                query(statements.rewrite)
                     .bind(row.event_id)
                     .bind(number(position.chain_epoch))
                     .bind(number(position.seq))
@@ -80,7 +154,7 @@ impl Store {
                     .await?;
                 position = after(&position, written.seal);
             }
-            move_chain(tx, user_cuid, &position).await?;
+            chain.advance(tx, &position).await?;
             Ok(waiting.len())
         })
         .during(Operation::StartChainEpochOfOutbox)
@@ -88,12 +162,12 @@ impl Store {
     }
 }
 
-/// An event that reports a change of consent and waits to be forwarded.
+/// An event of the service itself that waits to be forwarded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboxEvent {
     /// Id of the event.
     pub id: EventId,
-    /// The account that the identity was linked to.
+    /// The account that the identity was linked to; `None` for acts.
     pub account: Option<UserAccountId>,
     /// The event, byte for byte as it is sent.
     pub body: Vec<u8>,
@@ -117,24 +191,6 @@ pub(crate) async fn insert_event(
         .bind(number(position.seq))
         .bind(&event.body)
         .bind(now)
-        .execute(tx)
-        .await
-        .map(drop)
-}
-
-/// Moves the service's own chain of an identity to a position, in the caller's transaction.
-pub(crate) async fn move_chain(tx: &mut Tx<'_>, user_cuid: &UserCuid, position: &Position) -> Result<(), sqlx::Error> {
-    const SQL: &str =
-        "UPDATE identities SET control_chain_epoch = $2, control_seq = $3, control_prev = $4 WHERE user_cuid = $1";
-    let prev = match &position.prev {
-        Prev::Genesis => None,
-        Prev::Event(seal) => Some(&seal.as_bytes()[..]),
-    };
-    query(SQL)
-        .bind(user_cuid.as_str())
-        .bind(number(position.chain_epoch))
-        .bind(number(position.seq))
-        .bind(prev)
         .execute(tx)
         .await
         .map(drop)

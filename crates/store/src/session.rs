@@ -7,6 +7,7 @@ use domain::signin::SignInMethod;
 use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
+use crate::mail::{QueuedMail, insert_mail};
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, probe, query};
 use crate::probes::rows::SessionFactsRow;
@@ -20,6 +21,8 @@ pub struct SessionFacts {
     pub session: SessionId,
     /// Id of the signed-in person.
     pub person: PersonId,
+    /// Sign-in method.
+    pub via: SignInMethod,
     /// Verified e-mail address.
     pub email: Email,
     /// Name, if it is known.
@@ -83,6 +86,25 @@ impl Store {
         in_transaction!(&self.pool, |tx| insert_session(tx, new, instead_of, now).await)
             .during(Operation::CreateSession)
             .await
+    }
+
+    /// Creates a session for a person by an act of an operator, and queues the mail to the person.
+    #[boxed]
+    pub async fn session_create_by_operator(
+        &self,
+        new: &NewSession<'_>,
+        notice: Option<&QueuedMail>,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        in_transaction!(&self.pool, |tx| {
+            insert_session(tx, new, None, now).await?;
+            if let Some(mail) = notice {
+                insert_mail(tx, mail, now).await?;
+            }
+            self.record_act(tx, now).await
+        })
+        .during(Operation::CreateSession)
+        .await
     }
 
     /// The valid session with this secret.
@@ -233,6 +255,7 @@ impl TryFrom<SessionFactsRow> for SessionFacts {
         Ok(Self {
             session: row.session_id.into(),
             person: row.id.into(),
+            via: parsed("sessions.via", &row.via)?,
             email: parsed("persons.email", &row.email)?,
             name: row.name,
             account: parsed_opt("persons.account_id", row.account_id.as_deref())?,

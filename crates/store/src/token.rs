@@ -141,6 +141,7 @@ impl Store {
                 let active: Option<String> = scalar(ACTIVATE).bind(now).fetch_optional(&mut *tx).await?;
                 insert_key(tx, &next).await?;
                 self.announce(tx, &Change::Others).await?;
+                self.record_act(tx, now).await?;
                 Ok(active)
             },
             commit if Option::is_some

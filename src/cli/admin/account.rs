@@ -2,12 +2,14 @@
 
 use app::config::Urls;
 use clap::Subcommand;
+use domain::act::ActKind;
 use domain::ids::{Email, UserAccountId, UserCuid};
 use serde_json::{Value, json};
 use store::account::Provision;
 
 use super::context::AdminContext;
 use super::options::{AccountFilter, AccountSelector, Listing, OutputFormat};
+use crate::cli::acts::{Because, by_shell};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
@@ -26,6 +28,8 @@ pub enum Command {
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
+        because: Because,
+        #[command(flatten)]
         format: OutputFormat,
     },
     /// Create an account for a person, an identity, both or neither
@@ -39,6 +43,8 @@ pub enum Command {
         /// Name of the account
         #[arg(long)]
         name: Option<String>,
+        #[command(flatten)]
+        because: Because,
         #[command(flatten)]
         format: OutputFormat,
     },
@@ -55,17 +61,19 @@ pub enum Command {
 pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     let AdminContext { store, clock, rng, settings } = context;
     match command {
-        Command::Close { which, dry_run: true, format } => {
+        Command::Close { which, dry_run: true, format, .. } => {
             show_closing(context, &context.account(&which).await?, &format).await
         }
-        Command::Close { which, dry_run: false, format } => {
+        Command::Close { which, dry_run: false, because, format } => {
             let (account, now) = (context.account(&which).await?, clock.now());
             let owner = store.account_by_id(&account).await.map_err(Failure::caused)?.and_then(|found| found.owner);
             let base_url = Urls::configured(settings, settings.http.bind, settings.knowledge.bind).base;
             let notice = owner.map(|(_, email)| domain::mail::closed(email, &account, now, &base_url));
             let notice = notice.map(|mail| actors::mail::queued(mail, rng, now));
-            let closed = store.account_close(&account, notice.as_ref(), now).await.map_err(Failure::caused)?;
-            if !closed {
+            let act = by_shell(ActKind::AccountClose).on("account", &account).because(because.reason);
+            let acting = context.acting(act);
+            let closed = acting.store.account_close(&account, notice.as_ref(), now).await;
+            if !acting.settle(closed).await? {
                 return Err(Failure::refused("the account does not exist, or is closed already"));
             }
             output::show(format.json, &json!({ "user_account_id": account }), || {
@@ -73,9 +81,11 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             });
             Ok(())
         }
-        Command::Create { user_cuid, email, name, format } => {
-            let made = store.account_provision(user_cuid.as_ref(), email.as_ref(), name.as_deref(), clock.now(), rng);
-            match made.await.map_err(Failure::caused)? {
+        Command::Create { user_cuid, email, name, because, format } => {
+            let acting = context.acting(by_shell(ActKind::AccountCreate).because(because.reason));
+            let (cuid, email, name) = (user_cuid.as_ref(), email.as_ref(), name.as_deref());
+            let made = acting.store.account_provision(cuid, email, name, clock.now(), rng).await;
+            match acting.settle(made).await? {
                 Provision::Created(id) => {
                     output::show(format.json, &json!({ "user_account_id": id }), || format!("account {id} is created"));
                     Ok(())

@@ -1,11 +1,13 @@
 //! `attache admin agent`: lists and revokes agents.
 
 use clap::Subcommand;
+use domain::act::ActKind;
 use domain::ids::RegistrationId;
 use serde_json::{Value, json};
 
 use super::context::AdminContext;
 use super::options::{AccountFilter, Listing, OutputFormat};
+use crate::cli::acts::{Because, by_shell};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
@@ -24,6 +26,8 @@ pub enum Command {
     Revoke {
         /// Registration id of the agent
         id: RegistrationId,
+        #[command(flatten)]
+        because: Because,
         #[command(flatten)]
         format: OutputFormat,
     },
@@ -63,8 +67,10 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             output::list(listing.format.json, &rows, &columns);
             Ok(())
         }
-        Command::Revoke { id, format } => {
-            if store.registration_revoke(id, None, clock.now()).await.map_err(Failure::caused)? {
+        Command::Revoke { id, because, format } => {
+            let acting = context.acting(by_shell(ActKind::AgentRevoke).on("registration", id).because(because.reason));
+            let revoked = acting.store.registration_revoke(id, None, clock.now()).await;
+            if acting.settle(revoked).await? {
                 output::show(format.json, &json!({ "revoked": id }), || format!("agent {id} is revoked"));
                 Ok(())
             } else {

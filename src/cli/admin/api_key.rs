@@ -3,6 +3,7 @@
 use api::api_keys::described;
 use app::services::api_keys::first_unreadable;
 use clap::Subcommand;
+use domain::act::ActKind;
 use domain::api_key::{ApiKey, ApiKeyName, ApiKeyScope, scopes_of};
 use domain::ids::{ApiKeyId, Email, SpaceId};
 use domain::secret::{Secret, SecretKind};
@@ -11,6 +12,7 @@ use store::api_key::KeyCreate;
 
 use super::context::AdminContext;
 use super::options::{AccountFilter, Listing, OutputFormat};
+use crate::cli::acts::{Because, by_shell};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 
@@ -32,6 +34,8 @@ pub enum Command {
         #[arg(long)]
         space: Vec<SpaceId>,
         #[command(flatten)]
+        because: Because,
+        #[command(flatten)]
         format: OutputFormat,
     },
     /// List API keys, including revoked and expired ones
@@ -46,6 +50,8 @@ pub enum Command {
         /// Id of the key
         id: ApiKeyId,
         #[command(flatten)]
+        because: Because,
+        #[command(flatten)]
         format: OutputFormat,
     },
 }
@@ -55,7 +61,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     let AdminContext { settings, store, clock, rng } = context;
     let now = clock.now();
     match command {
-        Command::Create { email, name, scope, space, format } => {
+        Command::Create { email, name, scope, space, because, format } => {
             let person = store.person_sign_in(&email, settings.signin.create_account, now, rng).await;
             let account = person.map_err(Failure::caused)?.account;
             let account = account.ok_or_else(|| {
@@ -76,8 +82,12 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
                 last_used_at: None,
                 revoked_at: None,
             };
-            let made = store.api_key_create(&key, &secret.hash(), settings.api_keys.per_account_max).await;
-            if made.map_err(Failure::caused)? != KeyCreate::Created {
+            let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
+            let after = json!({ "user_account_id": key.account, "scopes": scopes });
+            let act = by_shell(ActKind::ApiKeyCreate).on("api_key", key.id).to(after).because(because.reason);
+            let acting = context.acting(act);
+            let made = acting.store.api_key_create(&key, &secret.hash(), settings.api_keys.per_account_max).await;
+            if acting.settle(made).await? != KeyCreate::Created {
                 return Err(Failure::refused(
                     "the account has reached its maximum number of API keys: revoke one first",
                 ));
@@ -105,8 +115,10 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             let columns = ["id", "user_account_id", "name", "scopes", "created_at", "expires_at", "revoked_at"];
             output::list(listing.format.json, &rows, &columns);
         }
-        Command::Revoke { id, format } => {
-            if !store.api_key_revoke(id, None, now).await.map_err(Failure::caused)? {
+        Command::Revoke { id, because, format } => {
+            let acting = context.acting(by_shell(ActKind::ApiKeyRevoke).on("api_key", id).because(because.reason));
+            let revoked = acting.store.api_key_revoke(id, None, now).await;
+            if !acting.settle(revoked).await? {
                 return Err(Failure::refused("the API key does not exist or is already revoked"));
             }
             output::show(format.json, &json!({ "revoked": id }), || format!("API key {id} is revoked"));

@@ -1,11 +1,13 @@
 //! `attache admin balance`: changes and lists purchased balances.
 
 use clap::Subcommand;
+use domain::act::{ActKind, ActReason};
 use serde_json::{Value, json};
 use store::balance::BalanceAdd;
 
 use super::context::{AdminContext, no_account};
 use super::options::{AccountSelector, Listing, OutputFormat};
+use crate::cli::acts::by_shell;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
@@ -20,9 +22,9 @@ pub enum Command {
         /// Amount in US cents; negative to subtract
         #[arg(long, allow_negative_numbers = true)]
         cents: i64,
-        /// Reason of the entry
+        /// Reason of the entry, which the record of this act names too
         #[arg(long)]
-        reason: String,
+        reason: ActReason,
         #[command(flatten)]
         format: OutputFormat,
     },
@@ -40,13 +42,11 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     let AdminContext { store, clock, rng, .. } = context;
     match command {
         Command::Add { which, cents, reason, format } => {
-            let reason = reason.trim();
-            if reason.is_empty() {
-                return Err(Failure::refused("--reason must not be empty"));
-            }
             let account = context.account(&which).await?;
-            let added = store.balance_add(&account, cents, reason, clock.now(), rng).await;
-            match added.map_err(Failure::caused)? {
+            let act = by_shell(ActKind::BalanceAdd).on("account", &account).because(Some(reason.clone()));
+            let acting = context.acting(act);
+            let added = acting.store.balance_add(&account, cents, reason.as_str(), clock.now(), rng).await;
+            match acting.settle(added).await? {
                 BalanceAdd::Added(balance) => {
                     let answer = json!({ "user_account_id": account, "cents": cents, "balance_cents": balance });
                     output::show(format.json, &answer, || format!("the balance of {account} is {balance} cents now"));

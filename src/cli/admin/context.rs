@@ -1,11 +1,13 @@
 //! The resources of the subcommands.
 
 use app::config::Settings;
+use domain::act::OperatorAct;
 use domain::ids::UserAccountId;
 use domain::{Clock, Rng};
 use store::Store;
 
 use super::options::{AccountFilter, AccountSelector};
+use crate::cli::acts::Acting;
 use crate::cli::failure::Failure;
 
 /// Shared state of the commands.
@@ -17,6 +19,11 @@ pub struct AdminContext<'s> {
 }
 
 impl AdminContext<'_> {
+    /// Prepares the record of an act.
+    pub(super) fn acting(&self, act: OperatorAct) -> Acting<'_> {
+        Acting::new(&self.store, (&self.clock, &self.rng), act)
+    }
+
     /// The id of the selected account. An id from `--account` is not checked; the command reports an unknown account.
     pub(super) async fn account(&self, which: &AccountSelector) -> Result<UserAccountId, Failure> {
         match (&which.account, &which.email) {

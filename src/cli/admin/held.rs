@@ -6,6 +6,7 @@ use app::config::Urls;
 use app::installation::LogStart;
 use bytes::Bytes;
 use clap::Subcommand;
+use domain::act::{ActKind, ActOutcome};
 use domain::foreign::visible;
 use domain::held::HoldReason;
 use domain::ids::HeldId;
@@ -14,6 +15,7 @@ use store::held::{HeldEntry, HeldFilter, HeldState, Sender};
 
 use super::context::AdminContext;
 use super::options::{Listing, OutputFormat};
+use crate::cli::acts::{Because, by_shell};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
@@ -40,6 +42,8 @@ pub enum Command {
         /// Id from the list
         id: HeldId,
         #[command(flatten)]
+        because: Because,
+        #[command(flatten)]
         format: OutputFormat,
     },
     /// Submit a held event again, as if its sender had sent it now
@@ -47,12 +51,16 @@ pub enum Command {
         /// Id from the list
         id: HeldId,
         #[command(flatten)]
+        because: Because,
+        #[command(flatten)]
         format: OutputFormat,
     },
     /// Discard a held event and delete its body
     Discard {
         /// Id from the list
         id: HeldId,
+        #[command(flatten)]
+        because: Because,
         #[command(flatten)]
         format: OutputFormat,
     },
@@ -71,16 +79,22 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             output::list(listing.format.json, &rows, &columns);
             Ok(())
         }
-        Command::Show { id, format } => {
+        Command::Show { id, because, format } => {
             let (entry, body) = known(context, id).await?;
+            if body.is_some() {
+                let act = by_shell(ActKind::HeldShow).on("held", id).because(because.reason);
+                context.acting(act).record(ActOutcome::Applied).await?;
+            }
             let mut value = described(&entry);
             value["body"] = json!(body.as_deref().map(String::from_utf8_lossy));
             output::show(format.json, &value, || output::layout(&value));
             Ok(())
         }
-        Command::Release { id, format } => Box::pin(release(context, id, format)).await,
-        Command::Discard { id, format } => {
-            if store.held_discard(id, clock.now()).await.map_err(Failure::caused)? {
+        Command::Release { id, because, format } => Box::pin(release(context, id, because, format)).await,
+        Command::Discard { id, because, format } => {
+            let acting = context.acting(by_shell(ActKind::HeldDiscard).on("held", id).because(because.reason));
+            let discarded = acting.store.held_discard(id, clock.now()).await;
+            if acting.settle(discarded).await? {
                 output::show(format.json, &json!({ "discarded": id }), || format!("{id} is discarded"));
                 Ok(())
             } else {
@@ -90,7 +104,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     }
 }
 
-async fn release(context: &AdminContext<'_>, id: HeldId, format: OutputFormat) -> Done {
+async fn release(context: &AdminContext<'_>, id: HeldId, because: Because, format: OutputFormat) -> Done {
     let (entry, body) = known(context, id).await?;
     if entry.state != HeldState::Held {
         return Err(Failure::refused(format!("the event is already {}", entry.state.as_str())));
@@ -100,6 +114,8 @@ async fn release(context: &AdminContext<'_>, id: HeldId, format: OutputFormat) -
             "its payload was not stored, because the person's consent does not allow it; the sender has to send it again",
         )
     })?;
+    let act = by_shell(ActKind::HeldRelease).on("held", id).because(because.reason);
+    context.acting(act).record(ActOutcome::Begun).await?;
     let settings = context.settings.clone();
     let base_url = settings.http.base_url.clone().unwrap_or_else(|| format!("http://{}", settings.http.bind));
     let drain_deadline = settings.shutdown.drain_deadline;

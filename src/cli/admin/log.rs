@@ -2,10 +2,12 @@
 
 use app::installation::{Declared, declare};
 use clap::Subcommand;
+use domain::act::{ActKind, ActReason};
 use serde_json::json;
 
 use super::context::AdminContext;
 use super::options::OutputFormat;
+use crate::cli::acts::by_shell;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 
@@ -19,7 +21,7 @@ pub enum Command {
     Epoch {
         /// Reason, which the first event of the epoch records
         #[arg(long)]
-        reason: String,
+        reason: ActReason,
         #[command(flatten)]
         format: OutputFormat,
     },
@@ -28,16 +30,13 @@ pub enum Command {
 /// Runs the subcommand.
 pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     let Command::Epoch { reason, format } = command;
-    let reason = reason.trim();
-    if reason.is_empty() {
-        return Err(Failure::refused("--reason must not be empty"));
-    }
     if context.settings.upstream.url.is_some() {
         return Err(Failure::refused("there is no embedded log: upstream.url names an external statistics service"));
     }
-    let AdminContext { settings, store, clock, rng } = context;
-    let declared = declare(settings, (clock, rng), store, reason).await.map_err(Failure::caused)?;
-    let Declared { origin, vkey, size } = declared;
+    let AdminContext { settings, clock, rng, .. } = context;
+    let acting = context.acting(by_shell(ActKind::LogEpoch).because(Some(reason.clone())));
+    let declared = declare(settings, (clock, rng), &acting.store, reason.as_str()).await;
+    let Declared { origin, vkey, size } = acting.settle(declared).await?;
     let answer = json!({ "origin": origin, "vkey": vkey, "size": size });
     output::show(format.json, &answer, || {
         format!("the log begins the epoch {origin} at {size} signed events; its clients need the key {vkey}")

@@ -1,6 +1,7 @@
 //! `attache admin machine`: registers, attaches, lists and removes computers.
 
 use clap::Subcommand;
+use domain::act::ActKind;
 use domain::device::approval::ApprovalRefusal;
 use domain::ids::{MachineUuid, UserAccountId, UserCuid};
 use domain::secret::{Secret, SecretKind};
@@ -9,6 +10,7 @@ use store::machine::{NewMachine, Register};
 
 use super::context::AdminContext;
 use super::options::{AccountFilter, Listing, OutputFormat};
+use crate::cli::acts::{Because, by_shell};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 use domain::clock::date_time;
@@ -28,6 +30,8 @@ pub enum Command {
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
+        because: Because,
+        #[command(flatten)]
         format: OutputFormat,
     },
     /// Attach a computer, and its identity, to an account
@@ -38,6 +42,8 @@ pub enum Command {
         /// Id of the account
         #[arg(long)]
         account: UserAccountId,
+        #[command(flatten)]
+        because: Because,
         #[command(flatten)]
         format: OutputFormat,
     },
@@ -53,6 +59,8 @@ pub enum Command {
         /// Id of the computer
         machine_uuid: MachineUuid,
         #[command(flatten)]
+        because: Because,
+        #[command(flatten)]
         format: OutputFormat,
     },
 }
@@ -61,10 +69,13 @@ pub enum Command {
 pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     let AdminContext { store, clock, rng, .. } = context;
     match command {
-        Command::Add { user_cuid, machine_uuid, name, format } => {
+        Command::Add { user_cuid, machine_uuid, name, because, format } => {
             let secret = Secret::mint(SecretKind::Machine, rng);
             let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: name.as_deref(), secret: secret.hash() };
-            match store.machine_register(&new, clock.now()).await.map_err(Failure::caused)? {
+            let acting =
+                context.acting(by_shell(ActKind::MachineAdd).on("machine", machine_uuid).because(because.reason));
+            let registered = acting.store.machine_register(&new, clock.now()).await;
+            match acting.settle(registered).await? {
                 Register::Registered => {
                     let value = json!({ "machine_uuid": machine_uuid, "user_cuid": user_cuid, "machine_secret": secret.expose() });
                     output::show(format.json, &value, || secret.expose().to_owned());
@@ -73,8 +84,11 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
                 Register::AlreadyRegistered => Err(Failure::refused("the computer is already registered")),
             }
         }
-        Command::Attach { machine_uuid, account, format } => {
-            match store.machine_attach(machine_uuid, &account, clock.now(), rng).await.map_err(Failure::caused)? {
+        Command::Attach { machine_uuid, account, because, format } => {
+            let act = by_shell(ActKind::MachineAttach).on("machine", machine_uuid).because(because.reason);
+            let acting = context.acting(act.to(json!({ "user_account_id": account })));
+            let attached = acting.store.machine_attach(machine_uuid, &account, clock.now(), rng).await;
+            match acting.settle(attached).await? {
                 Ok(()) => {
                     let value = json!({ "machine_uuid": machine_uuid, "user_account_id": account });
                     output::show(format.json, &value, || format!("{machine_uuid} is attached to {account}"));
@@ -110,8 +124,11 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             output::list(listing.format.json, &rows, &columns);
             Ok(())
         }
-        Command::Remove { machine_uuid, format } => {
-            if store.machine_remove(machine_uuid, clock.now()).await.map_err(Failure::caused)? {
+        Command::Remove { machine_uuid, because, format } => {
+            let act = by_shell(ActKind::MachineRemove).on("machine", machine_uuid).because(because.reason);
+            let acting = context.acting(act);
+            let removed = acting.store.machine_remove(machine_uuid, clock.now()).await;
+            if acting.settle(removed).await? {
                 output::show(format.json, &json!({ "removed": machine_uuid }), || format!("{machine_uuid} is removed"));
                 Ok(())
             } else {

@@ -1,12 +1,14 @@
 //! `attache admin plan`: sets the plan of an account.
 
 use clap::Subcommand;
+use domain::act::ActKind;
 use domain::usage::Plan;
 use serde_json::json;
 
 use super::context::{AdminContext, no_account};
 use super::options::{AccountSelector, OutputFormat};
-use crate::cli::failure::{Done, Failure};
+use crate::cli::acts::{Because, by_shell};
+use crate::cli::failure::Done;
 use crate::cli::output;
 
 /// Subcommands of `attache admin plan`.
@@ -20,15 +22,19 @@ pub enum Command {
         #[arg(long)]
         plan: Plan,
         #[command(flatten)]
+        because: Because,
+        #[command(flatten)]
         format: OutputFormat,
     },
 }
 
 /// Runs the subcommand.
 pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
-    let Command::Set { which, plan, format } = command;
+    let Command::Set { which, plan, because, format } = command;
     let account = context.account(&which).await?;
-    if !context.store.account_plan_set(&account, plan).await.map_err(Failure::caused)? {
+    let acting = context.acting(by_shell(ActKind::PlanSet).on("account", &account).because(because.reason));
+    let set = acting.store.account_plan_set(&account, plan, context.clock.now()).await;
+    if !acting.settle(set).await? {
         return Err(no_account());
     }
     let answer = json!({ "user_account_id": account, "plan": plan });

@@ -1,7 +1,9 @@
 //! `attache admin session`: creates browser sessions.
 
-use app::config::Settings;
+use app::config::{Settings, Urls};
+use chrono::TimeDelta;
 use clap::Subcommand;
+use domain::act::{ActKind, ActReason};
 use domain::ids::Email;
 use domain::secret::{Secret, SecretKind};
 use domain::signin::SignInMethod;
@@ -13,6 +15,7 @@ use store::session::NewSession;
 
 use super::context::AdminContext;
 use super::options::OutputFormat;
+use crate::cli::acts::{Acting, Because, by_shell};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 
@@ -20,10 +23,17 @@ use crate::cli::output;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Create a session for a person and print its cookie as `name=value`; creates person and account if necessary
+    ///
+    /// The session lasts an hour. The person is mailed about it and sees it in the list of sessions.
     Create {
         /// E-mail address of the person; it counts as verified
         #[arg(long)]
         email: Email,
+        /// Send no mail to the person, which the record of this act states
+        #[arg(long)]
+        silent: bool,
+        #[command(flatten)]
+        because: Because,
         #[command(flatten)]
         format: OutputFormat,
     },
@@ -31,8 +41,9 @@ pub enum Command {
 
 /// Runs the subcommand.
 pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
-    let Command::Create { email, format } = command;
-    let made = sign_in(&context.store, context.settings, &context.clock, &context.rng, &email).await?;
+    let Command::Create { email, silent, because, format } = command;
+    let entry = Entry { email: &email, silent, reason: because.reason };
+    let made = sign_in(&context.store, context.settings, (&context.clock, &context.rng), entry).await?;
     let value = json!({
         "name": made.name,
         "value": made.secret.expose(),
@@ -58,19 +69,32 @@ impl OpenedSession {
     }
 }
 
+/// Maximum duration of a session that an operator creates. Its use does not extend it.
+const LASTS_MAX: TimeDelta = TimeDelta::hours(1);
+
+/// An operator's sign-in as a person.
+pub struct Entry<'e> {
+    /// The person.
+    pub email: &'e Email,
+    /// Whether the person is not mailed.
+    pub silent: bool,
+    /// The operator's reason.
+    pub reason: Option<ActReason>,
+}
+
 /// Creates a session for a person without their participation.
 pub async fn sign_in(
     store: &Store,
     settings: &Settings,
-    clock: &Clock,
-    rng: &Rng,
-    email: &Email,
+    (clock, rng): (&Clock, &Rng),
+    Entry { email, silent, reason }: Entry<'_>,
 ) -> Result<OpenedSession, Failure> {
     let now = clock.now();
     let person = store.person_sign_in(email, settings.signin.create_account, now, rng).await;
     let person = person.map_err(Failure::caused)?;
     let secret = Secret::mint(SecretKind::Session, rng);
-    let expires_at = now + chrono::TimeDelta::from_std(settings.sessions.valid_for).unwrap_or_default();
+    let lasts = TimeDelta::from_std(settings.sessions.valid_for).unwrap_or(LASTS_MAX).min(LASTS_MAX);
+    let expires_at = now + lasts;
     let new = NewSession {
         token: secret.hash(),
         id: rng.uuid_v7(now).into(),
@@ -80,7 +104,13 @@ pub async fn sign_in(
         user_agent: None,
         expires_at,
     };
-    store.session_create(&new, None, now).await.map_err(Failure::caused)?;
+    let base_url = Urls::configured(settings, settings.http.bind, settings.knowledge.bind).base;
+    let mail = domain::mail::signed_in_by_operator(email.clone(), reason.as_ref(), now, expires_at, &base_url);
+    let mail = (!silent).then(|| actors::mail::queued(mail, rng, now));
+    let act = by_shell(ActKind::SessionCreate).on("person", person.id).because(reason).until(expires_at);
+    let acting = Acting::new(store, (clock, rng), act.to(json!({ "session_id": new.id, "silent": silent })));
+    let created = acting.store.session_create_by_operator(&new, mail.as_ref(), now).await;
+    acting.settle(created).await?;
     // With this prefix browsers accept and send the cookie over https only.
     let secure = settings.http.base_url.as_ref().is_some_and(|url| url.starts_with("https://"));
     let name = format!("{}{}.session_token", if secure { "__Secure-" } else { "" }, settings.http.auth_name);

@@ -10,9 +10,12 @@ use domain::ids::{Email, RegistrationId};
 use domain::{Clock, Rng};
 use store::Store;
 
-use crate::cli::admin::sign_in;
+use crate::cli::admin::{Entry, sign_in};
 use crate::cli::failure::Failure;
 use crate::cli::main_database::open_store_if_there;
+
+/// Reason in the record of the sign-in.
+const REASON: &str = "attache demo --auto";
 
 /// Signs a person in with the operator's access to the database.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +53,8 @@ impl Operator<'_> {
         if !is_known || !(configured == Some(url) || is_here(url)) {
             return Err(elsewhere(url));
         }
-        let signed_in = sign_in(store, self.settings, &Clock::system(), &Rng::system(), self.email).await?;
+        let entry = Entry { email: self.email, silent: true, reason: REASON.parse().ok() };
+        let signed_in = sign_in(store, self.settings, (&Clock::system(), &Rng::system()), entry).await?;
         Ok(Credential::Cookie(signed_in.cookie()))
     }
 }

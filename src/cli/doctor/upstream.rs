@@ -3,22 +3,26 @@
 use std::time::Instant;
 
 use app::config::Settings;
-use app::installation::{self, LogRecord, Mismatch, SCHEMA};
+use app::installation::{self, LogRecord, Mismatch};
+use chrono::TimeDelta;
 use domain::clock::date_time;
 use domain::{Clock, Rng, Timestamp, reasons};
 use statistics::client::Client;
 use statistics::contract::{ActivityQuery, RecordScope};
 use statistics::log::{Audited, Log, LogError, LogStatus};
-use store::{Pool, Store, StoreError};
+use store::{Store, StoreError};
 
 use super::clock::ClockReference;
 use super::database::read_through;
 use super::finding::Finding;
 use super::memory;
+use crate::cli::acts::verified::compare;
+use crate::cli::main_database::open_log;
 
 const STATISTICS: &str = "statistics";
 const LOG: &str = "log";
 const INSTALLATION: &str = "installation";
+const ACTS: &str = "acts";
 
 /// Age in seconds above which a checkpoint is reported; a running server signs at least every second.
 const SIGNED_WITHIN_SECONDS: i64 = 10;
@@ -93,6 +97,30 @@ async fn installed(settings: &Settings, log: &Log) -> Option<Finding> {
     })
 }
 
+/// Compares the acts of operators with the log, or reports only those that wait.
+async fn acts(settings: &Settings, log: &Log, deep: bool) -> Option<Finding> {
+    const WAIT_MAX: TimeDelta = TimeDelta::minutes(1);
+    let advice = "a running server sends them: start it, or check its failing passes (`outbox`)";
+    let (store, _) = record(settings).await?;
+    let waiting_since = store.acts_waiting_since().await;
+    let compared = if deep { Some(compare(&store, log, &Clock::system()).await) } else { None };
+    store.close().await;
+    Some(match (compared, waiting_since) {
+        (Some(Err(failure)), _) => Finding::bad(ACTS, failure.reason(), "check the database's log"),
+        (Some(Ok(verified)), _) if !verified.faults.is_empty() => {
+            Finding::bad(ACTS, verified.faults.join("; "), "`attache admin act list` shows them: keep both databases")
+        }
+        (_, Err(error)) => Finding::bad(ACTS, reasons(&error), "check the database's log"),
+        (_, Ok(Some(since))) if since + WAIT_MAX < Clock::system().now() => {
+            Finding::doubtful(ACTS, format!("not in the log since {}", date_time(since)), advice)
+        }
+        (Some(Ok(verified)), _) => {
+            Finding::good(ACTS, format!("{} are in the log, {} wait", verified.proven, verified.waiting))
+        }
+        (None, Ok(waiting)) => Finding::good(ACTS, if waiting.is_some() { "some wait" } else { "all are in the log" }),
+    })
+}
+
 /// Opens the main database, if it has the current schema.
 async fn record(settings: &Settings) -> Option<(Store, LogRecord)> {
     let path = settings.data.main_database();
@@ -127,11 +155,7 @@ async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockRefe
         let never = Finding::doubtful(STATISTICS, found, "`attache serve` or `attache migrate` creates it");
         return vec![lost(settings).await.unwrap_or(never)];
     }
-    let opened = async {
-        let pool = Pool::open(&settings.database, &path, Some(SCHEMA)).await?;
-        Log::open_copy(pool, &Clock::system(), &Rng::system()).await
-    };
-    let log = match opened.await {
+    let log = match open_log(settings).await {
         Ok(log) => log,
         Err(error) => {
             let is_empty = matches!(error, LogError::Store(StoreError::SchemaTooOld { found: 0, .. }));
@@ -150,6 +174,7 @@ async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockRefe
         findings.push(Finding::bad(STATISTICS, reasons(&error), advice(&error)));
     }
     findings.extend(installed(settings, &log).await);
+    findings.extend(acts(settings, &log, deep).await);
     findings.extend(memory::check(settings, &log).await);
     if deep {
         findings.push(read_through("log file", log.pool()).await);

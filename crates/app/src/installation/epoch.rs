@@ -58,6 +58,10 @@ pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Resu
     let checkpoint_before = newest(remembered, &log_record);
     let began = EpochBegan { installation: installation.id, origin, continues, checkpoint_before, reason: None };
     record(ground, &log, &began).await?;
+    if !continues {
+        // The log that was set aside has the acts of operators, the new one gets them again.
+        store.acts_resend().await?;
+    }
     domain::failpoint!("epoch.recorded");
     ground.remember_new(&log, installation.id).await?;
     store.installation_new_log(&actors::anchor::remembered(log.head().await?), now).await?;
@@ -197,11 +201,10 @@ async fn set_aside(pool: Pool, origin: &str) -> Result<(), OpenError> {
 async fn record(ground: &StartContext<'_>, log: &Log, began: &EpochBegan) -> Result<(), OpenError> {
     let (now, rng) = (ground.clock.now(), ground.rng);
     let failed = |why: &str| OpenError::Epoch(why.to_owned());
-    let identity = rng.cuid2().parse().map_err(|_| failed("no identity could be drawn"))?;
     let mut position = Position::genesis(0);
     // The second attempt uses the chain position from the first refusal.
     for _ in 0..2 {
-        let written = began.event(rng.uuid_v7(now).into(), &identity, &position, now);
+        let written = began.event(rng.uuid_v7(now).into(), &position, now);
         let sealed = Sealed::open(&written.body, RECORD_BYTES_MAX, &AgentKinds::new([]))
             .map_err(|_| failed("the record is larger than an event may be"))?;
         let submission = Submission::new(written.body.into(), sealed, RecordScope::default());

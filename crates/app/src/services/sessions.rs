@@ -7,6 +7,7 @@ use std::time::Duration;
 use actors::InfraError;
 use domain::ids::{PersonId, SessionId};
 use domain::secret::{Secret, SecretHash};
+use domain::signin::SignInMethod;
 use store::StoreError;
 use store::session::SessionFacts;
 
@@ -33,7 +34,7 @@ impl Sessions {
     }
 
     /// The valid session with this secret. The use extends its expiry, written at most once an hour, up to `sessions.ends_after` after the
-    /// sign-in.
+    /// sign-in. A session that an operator created is not extended.
     #[boxed]
     pub async fn find(&self, secret: &Secret) -> Result<Option<SessionFacts>, InfraError> {
         let Ports { store, clock, .. } = &self.ports;
@@ -41,7 +42,8 @@ impl Sessions {
         let Some(session) = store.session_by_hash(&hash, now).await? else { return Ok(None) };
         let SessionSettings { valid_for, ends_after } = self.settings;
         let expires_at = (now + valid_for).min(session.created_at + ends_after);
-        if session.expires_at + EXTEND_AFTER < expires_at {
+        let slides = session.via != SignInMethod::Operator;
+        if slides && session.expires_at + EXTEND_AFTER < expires_at {
             let store = store.clone();
             actors::detached(async move { store.session_slide(&hash, expires_at, now).await }).await??;
         }

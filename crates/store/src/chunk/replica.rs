@@ -28,6 +28,7 @@ impl Store {
             holder: None,
             replica: None,
             is_replica: true,
+            act: None,
         };
         match timeout(replica.read_deadline(), there.account_indexes_in(scope, account_indexes_max)).await {
             Ok(Ok(found)) if found == account_indexes => return there,

@@ -134,6 +134,7 @@ crate::row! {
     #[derive(Clone)]
     pub(crate) struct SessionFactsRow {
         pub(crate) session_id: Uuid,
+        pub(crate) via: String,
         pub(crate) id: Uuid,
         pub(crate) email: String,
         pub(crate) name: Option<String>,

@@ -67,10 +67,10 @@ on_each_database! {
     async fn an_account_has_the_plan_that_it_was_given(world: &World) {
         let account = world.account("ada@example.com").await;
         for plan in Plan::ALL.iter().copied() {
-            assert!(world.store.account_plan_set(&account, plan).await.unwrap());
+            assert!(world.store.account_plan_set(&account, plan, now()).await.unwrap());
             assert_eq!(world.store.account_by_id(&account).await.unwrap().unwrap().plan, plan);
         }
-        assert!(!world.store.account_plan_set(&"nobody".parse().unwrap(), Plan::Max).await.unwrap());
+        assert!(!world.store.account_plan_set(&"nobody".parse().unwrap(), Plan::Max, now()).await.unwrap());
         assert_eq!(world.store.account_by_id(&"nobody".parse().unwrap()).await.unwrap(), None);
     }
 

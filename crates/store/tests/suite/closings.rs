@@ -7,6 +7,7 @@ use domain::usage::{Day, QuotaUsed, UsageWindow};
 use store::held::{HeldQuotas, NewHeld, Sender};
 use store::janitor::PurgeSettings;
 use store::memory::MemoryScope;
+use store::outbox::ServiceChain;
 use store::usage::UsageDay;
 
 use crate::held::new_held;
@@ -61,8 +62,9 @@ on_each_database! {
         assert_eq!(store.closed_accounts_empty(at(LATER), &settings).await.unwrap(), 0);
         assert_eq!(store.memories_of(&MemoryScope::Account(account.clone()), None, 10, 10).await.unwrap(), []);
         assert_eq!(store.spaces_of_account(&account, 10).await.unwrap(), []);
-        for event in store.outbox_of(&cuid, 10).await.unwrap() {
-            assert!(store.outbox_done(event.id).await.unwrap());
+        let chain = ServiceChain::Identity(cuid.clone());
+        for event in store.outbox_of(&chain, 10).await.unwrap() {
+            assert!(store.outbox_done(&chain, event.id, now()).await.unwrap());
         }
         assert_eq!(store.closed_accounts_empty(at(2), &settings).await.unwrap(), 0);
         assert_eq!(store.purge(at(LATER), &settings).await.unwrap().closed_accounts, 1);

@@ -61,11 +61,11 @@ on_each_vector_index! {
         let fits = Draft::new(world, &ada, "large", &[&huge[..99_000]]);
         assert_eq!(fits.put(store, 9).await, Put::Created(fits.id));
         assert_eq!(large.put(store, 9).await, Put::QuotaExceeded, "nor may it grow");
-        store.account_plan_set(&ada, Plan::Max).await.unwrap();
+        store.account_plan_set(&ada, Plan::Max, now()).await.unwrap();
         assert_eq!(large.put(store, 9).await, Put::Updated(fits.id));
         assert_eq!(size().await, of(2, 100_008));
         // A smaller plan deletes nothing, and a memory may still get smaller.
-        store.account_plan_set(&ada, Plan::Free).await.unwrap();
+        store.account_plan_set(&ada, Plan::Free, now()).await.unwrap();
         assert_eq!(fits.put(store, 9).await, Put::Updated(fits.id));
 
         let edit = async |title: &str, content: Option<&str>| {

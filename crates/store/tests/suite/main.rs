@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "the bodies of the tests are outside of the functions that run them")]
 
 mod accounts;
+mod acts;
 mod agents;
 mod api_keys;
 mod audit_links;

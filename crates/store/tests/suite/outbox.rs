@@ -9,6 +9,7 @@ use store::Store;
 use store::consent::pause::PauseScope;
 use store::consent::{ConsentEdited, LevelAuthor};
 use store::machine::{NewMachine, Register};
+use store::outbox::ServiceChain;
 
 use crate::world::{World, at, now};
 use harness::on_each_database;
@@ -23,10 +24,14 @@ async fn set(world: &World, store: &Store, cuid: &UserCuid, rule: &ConsentRule, 
     changed.unwrap().len()
 }
 
+fn chain(cuid: &UserCuid) -> ServiceChain {
+    ServiceChain::Identity(cuid.clone())
+}
+
 /// The waiting events, opened, and checked to be one chain.
 async fn waiting(store: &Store, cuid: &UserCuid) -> Vec<Sealed> {
     let mut opened: Vec<Sealed> = Vec::new();
-    for event in store.outbox_of(cuid, 100).await.unwrap() {
+    for event in store.outbox_of(&chain(cuid), 100).await.unwrap() {
         let sealed = Sealed::open(&event.body, 65_536, &AgentKinds::new([])).unwrap();
         assert!(sealed.seal_is_right());
         assert_eq!((sealed.envelope.event_id, &sealed.envelope.scope.user_id), (event.id, cuid));
@@ -63,8 +68,8 @@ on_each_database! {
             assert_eq!(event.envelope.scope.user_account_id.as_ref(), Some(&account));
             assert_eq!(event.envelope.payload["reason"], "why");
         }
-        assert_eq!(store.outbox_identities(10).await.unwrap(), std::slice::from_ref(&cuid));
-        assert_eq!(store.outbox_of(&cuid, 10).await.unwrap()[0].account, Some(account));
+        assert_eq!(store.outbox_chains(10).await.unwrap(), [chain(&cuid)]);
+        assert_eq!(store.outbox_of(&chain(&cuid), 10).await.unwrap()[0].account, Some(account));
     }
 
     async fn a_pause_of_an_account_ends_by_itself_or_by_its_person(world: &World) {
@@ -208,11 +213,11 @@ on_each_database! {
         set(world, store, &other, &rule(None, ConsentLevel::Off), 1).await;
         set(world, store, &cuid, &rule(None, ConsentLevel::Off), 0).await;
         // Longest waiting first.
-        assert_eq!(store.outbox_identities(10).await.unwrap(), [cuid.clone(), other.clone()]);
+        assert_eq!(store.outbox_chains(10).await.unwrap(), [chain(&cuid), chain(&other)]);
         let first = waiting(store, &cuid).await.remove(0);
-        assert!(store.outbox_done(first.envelope.event_id).await.unwrap());
-        assert!(!store.outbox_done(first.envelope.event_id).await.unwrap());
-        assert_eq!(store.outbox_identities(10).await.unwrap(), [other]);
+        assert!(store.outbox_done(&chain(&cuid), first.envelope.event_id, now()).await.unwrap());
+        assert!(!store.outbox_done(&chain(&cuid), first.envelope.event_id, now()).await.unwrap());
+        assert_eq!(store.outbox_chains(10).await.unwrap(), [chain(&other)]);
         set(world, store, &cuid, &rule(None, ConsentLevel::Full), 2).await;
         let second = waiting(store, &cuid).await.remove(0);
         assert_eq!((second.envelope.seq, second.envelope.position().prev), (1, Prev::Event(first.seal)));
@@ -225,23 +230,23 @@ on_each_database! {
             set(world, store, &cuid, &rule(None, level), i64::try_from(second).unwrap()).await;
         }
         let before = waiting(store, &cuid).await;
-        assert!(store.outbox_done(before[0].envelope.event_id).await.unwrap());
-        assert_eq!(store.outbox_rechain(&cuid, 0, 7).await.unwrap(), 2);
+        assert!(store.outbox_done(&chain(&cuid), before[0].envelope.event_id, now()).await.unwrap());
+        assert_eq!(store.outbox_rechain(&chain(&cuid), 0, 7).await.unwrap(), 2);
         let moved = waiting(store, &cuid).await;
         assert_eq!(moved.iter().map(|event| (event.envelope.chain_epoch, event.envelope.seq)).collect::<Vec<_>>(), [(7, 0), (7, 1)]);
         assert_eq!(moved[0].envelope.position().prev, Prev::Genesis);
         let ids = |events: &[Sealed]| events.iter().map(|event| event.envelope.event_id).collect::<Vec<_>>();
         assert_eq!(ids(&moved), ids(&before[1..]));
         // A lower epoch than the stored one is already closed.
-        assert_eq!(store.outbox_rechain(&cuid, 7, 0).await.unwrap(), 2);
+        assert_eq!(store.outbox_rechain(&chain(&cuid), 7, 0).await.unwrap(), 2);
         // A caller that was refused in an earlier epoch changes nothing.
         for refused in [0, 7] {
-            assert_eq!(store.outbox_rechain(&cuid, refused, 20).await.unwrap(), 0);
+            assert_eq!(store.outbox_rechain(&chain(&cuid), refused, 20).await.unwrap(), 0);
         }
         set(world, store, &cuid, &rule(None, ConsentLevel::Full), 9).await;
         let last = waiting(store, &cuid).await;
         assert_eq!(last.iter().map(|event| (event.envelope.chain_epoch, event.envelope.seq)).collect::<Vec<_>>(), [(8, 0), (8, 1), (8, 2)]);
-        assert_eq!(store.outbox_rechain(&world.cuid(), 0, 0).await.unwrap(), 0);
+        assert_eq!(store.outbox_rechain(&chain(&world.cuid()), 0, 0).await.unwrap(), 0);
     }
 
     async fn changes_at_once_are_one_chain(world: &World) {

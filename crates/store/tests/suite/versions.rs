@@ -2,6 +2,7 @@
 
 harness::on_each_postgres_version!(
     "accounts::",
+    "acts::",
     "connections::",
     "held::",
     "installation::",

@@ -1,0 +1,129 @@
+//! Compares the recorded acts with the log, without any request.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::TimeDelta;
+use domain::act::OperatorAct;
+use domain::envelope::{AgentKinds, Sealed};
+use domain::ids::EventId;
+use domain::recorder::{Recorder, Recorders};
+use domain::{Clock, Digest, Timestamp};
+use serde::Serialize;
+use statistics::checkpoint::VerifierKey;
+use statistics::contract::RecordScope;
+use statistics::log::Log;
+use statistics::proof::verify as verify_proof;
+use store::Store;
+use store::act::RecordedAct;
+
+use crate::cli::failure::Failure;
+
+/// Number of acts per page.
+const PAGE: usize = 500;
+
+/// Number of events of the log per page.
+const EVENTS_AT_ONCE: u32 = 1_000;
+
+/// Maximum size of the event of an act, in bytes.
+const BODY_BYTES_MAX: usize = 65_536;
+
+/// Time after which the sequencer has placed an accepted event in the tree.
+const PLACED_AFTER: TimeDelta = TimeDelta::minutes(1);
+
+/// The acts in comparison with the log.
+#[derive(Debug, Default, Serialize)]
+pub struct ActsVerified {
+    /// Number of acts with a valid proof in the newest signed tree.
+    pub proven: usize,
+    /// Number of acts that are not in the signed tree yet.
+    pub waiting: usize,
+    /// Gaps between table and log, and changed events.
+    pub faults: Vec<String>,
+}
+
+/// The event of an act. `None` if it is not the event that was sealed.
+pub fn opened(act: &RecordedAct) -> Option<Sealed> {
+    let sealed = Sealed::open(&act.body, BODY_BYTES_MAX, &AgentKinds::new([])).ok()?;
+    (sealed.seal_is_right() && sealed.envelope.event_id == act.id).then_some(sealed)
+}
+
+/// Verifies the proof of each act, and looks for acts in the log that the table does not have.
+pub async fn compare(store: &Store, log: &Log, clock: &Clock) -> Result<ActsVerified, Failure> {
+    let mut verified = ActsVerified::default();
+    let installation = store.installation().await.map_err(Failure::caused)?;
+    let Some(recorder) = installation.map(|installation| installation.id.recorder()) else { return Ok(verified) };
+    let mut known = BTreeSet::new();
+    let mut before = None;
+    loop {
+        let page = store.acts(before, PAGE).await.map_err(Failure::caused)?;
+        before = page.last().map(|act| act.id);
+        known.extend(page.iter().map(|act| act.id));
+        prove(&page, log, &recorder, clock.now(), &mut verified).await?;
+        if page.len() < PAGE {
+            break;
+        }
+    }
+    for id in recorded(log, &recorder).await? {
+        if !known.contains(&id) {
+            verified.faults.push(format!("the log contains the act {id}, the table does not"));
+        }
+    }
+    Ok(verified)
+}
+
+async fn prove(
+    page: &[RecordedAct],
+    log: &Log,
+    recorder: &Recorder,
+    now: Timestamp,
+    verified: &mut ActsVerified,
+) -> Result<(), Failure> {
+    let mut seals: BTreeMap<EventId, (Digest, Option<Timestamp>)> = BTreeMap::new();
+    for act in page {
+        match opened(act) {
+            Some(sealed) => drop(seals.insert(act.id, (sealed.seal, act.sent_at))),
+            None => verified.faults.push(format!("the event of the act {} was changed in the table", act.id)),
+        }
+    }
+    let computers = vec![recorder.clone()];
+    let shown = Recorders { computers, ..Recorders::default() };
+    let scope = RecordScope { shown, ..RecordScope::default() };
+    let ids: Vec<EventId> = seals.keys().copied().collect();
+    let head = log.head().await.map_err(Failure::caused)?;
+    let key: VerifierKey = head.vkey.parse().map_err(Failure::caused)?;
+    for proof in log.included_proofs(&scope, &ids).await.map_err(Failure::caused)? {
+        let Some((seal, _)) = seals.remove(&proof.event_id) else { continue };
+        match verify_proof(&proof, &key) {
+            Ok(proven) if proven.self_hash == seal => verified.proven += 1,
+            Ok(_) => verified.faults.push(format!("the log has another event for the act {}", proof.event_id)),
+            Err(fault) => {
+                verified.faults.push(format!("the proof of the act {} does not hold: {fault}", proof.event_id));
+            }
+        }
+    }
+    for (id, (_, sent_at)) in seals {
+        match sent_at {
+            Some(sent_at) if sent_at + PLACED_AFTER < now => {
+                verified.faults.push(format!("the log does not contain the act {id}, which it accepted"));
+            }
+            _ => verified.waiting += 1,
+        }
+    }
+    Ok(())
+}
+
+/// The acts in the log.
+async fn recorded(log: &Log, recorder: &Recorder) -> Result<Vec<EventId>, Failure> {
+    let recorders = BTreeSet::from([recorder.clone()]);
+    let (mut from, until) = (0, log.leaves().await.map_err(Failure::caused)?);
+    let mut found = Vec::new();
+    while from < until {
+        let events = log.events_between(&recorders, from, until, EVENTS_AT_ONCE).await.map_err(Failure::caused)?;
+        let Some(last) = events.last() else { break };
+        from = last.place + 1;
+        found.extend(
+            events.iter().filter(|event| event.event_type.starts_with(OperatorAct::PREFIX)).map(|event| event.event_id),
+        );
+    }
+    Ok(found)
+}
