@@ -105,7 +105,7 @@ async fn known_host(State(app): State<App>, request: Request, next: Next) -> Res
         Err(error) => return error.into_response(),
     };
     let named = |name: &String| name.eq_ignore_ascii_case(host);
-    if head::as_address(host).is_some() || head::is_loopback(host) || app.settings.admin.hosts.iter().any(named) {
+    if head::as_address(host).is_some() || head::is_loopback(host) || app.live.get().admin.hosts.iter().any(named) {
         return next.run(request).await;
     }
     let detail = format!("{host:?} is no name of this listener: use its address, or add the name to admin.hosts");

@@ -14,6 +14,7 @@ mod attach;
 mod audit;
 mod backup;
 mod check;
+mod configuration;
 mod connect;
 mod connection;
 mod consent;
@@ -85,6 +86,9 @@ enum Command {
     Serve(serve::Arguments),
     /// Check the configuration and report every mistake
     Check,
+    /// Show the settings, and override live ones for a time
+    #[command(subcommand)]
+    Config(configuration::Command),
     /// Diagnose the data folder, disk, databases, statistics service, running server and clock
     Doctor(doctor::Arguments),
     /// Show whether the server of this configuration is ready, for checks of containers
@@ -212,6 +216,7 @@ pub fn main() -> ExitCode {
             settings().and_then(|settings| run(serve::serve(config.clone(), settings, arguments)))
         }
         Command::Check => settings().map(|settings| check::report(&settings)),
+        Command::Config(command) => run(async move { configuration::run(command, config.as_deref()).await }),
         Command::Migrate(because) => {
             settings().and_then(|settings| run(async move { migrate::migrate(because, &settings).await }))
         }

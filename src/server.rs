@@ -125,7 +125,7 @@ impl Server {
     /// Reports itself as unready and continues to serve for `shutdown.lame_duck`, so that balancers and clients select another node before
     /// [`Self::stop`].
     pub async fn lame_duck(&self) {
-        let duration = self.app.settings.shutdown.lame_duck;
+        let duration = self.app.live.get().shutdown.lame_duck;
         if duration.is_zero() {
             return;
         }

@@ -91,7 +91,7 @@ kinds! {
     Webhook = "webhook", PERIODIC;
     /// Matches recorded events with rules, and writes weekly digests.
     Rule = "rule", PERIODIC;
-    /// Forwards the events of consent changes.
+    /// Forwards the events of consent changes and of operators' acts.
     Outbox = "outbox", PERIODIC;
     /// Reads changes that other processes made.
     Watch = "watch", PERIODIC;

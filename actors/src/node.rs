@@ -13,10 +13,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use arc_swap::ArcSwap;
 use chrono::TimeDelta;
-use domain::Clock;
 use domain::ids::NodeId;
-use domain::node::{Difference, DifferenceKind, NodeRecord, NodeTraits, differences};
+use domain::node::{Difference, DifferenceKind, NodeRecord, NodeTraits, SettingPrints, differences};
+use domain::{Clock, Digest};
 use statistics::log::Log;
 use store::node::NodeBeat;
 use store::{Store, StoreError};
@@ -45,7 +46,7 @@ struct State {
     log: Option<Log>,
     /// Name of this process as a holder of leases of batches.
     runner: String,
-    traits: NodeTraits,
+    traits: ArcSwap<NodeTraits>,
     introduced: OnceLock<Introduced>,
     seen: Mutex<SeenNodes>,
 }
@@ -78,6 +79,7 @@ impl NodeTable {
     /// A node without a row until it is introduced. `traits` has no addresses yet.
     pub fn new(store: Store, clock: Clock, log: Option<Log>, runner: String, traits: NodeTraits) -> Self {
         let (introduced, seen) = (OnceLock::new(), Mutex::default());
+        let traits = ArcSwap::from_pointee(traits);
         Self(Arc::new(State { store, clock, log, runner, traits, introduced, seen }))
     }
 
@@ -87,14 +89,20 @@ impl NodeTable {
         let _ = self.0.introduced.set(Introduced { address, operator_address, standing });
     }
 
+    /// Publishes other settings from the next pass on.
+    pub fn reconfigure(&self, configuration: Digest, settings: SettingPrints) {
+        let traits = NodeTraits { configuration, settings, ..NodeTraits::clone(&self.traits()) };
+        self.0.traits.store(Arc::new(traits));
+    }
+
     /// The id of this node.
     pub fn id(&self) -> NodeId {
-        self.0.traits.id
+        self.0.traits.load().id
     }
 
     /// The properties of this node, without the addresses of its listeners.
-    pub fn traits(&self) -> &NodeTraits {
-        &self.0.traits
+    pub fn traits(&self) -> Arc<NodeTraits> {
+        self.0.traits.load_full()
     }
 
     /// The nodes at the last look.
@@ -108,19 +116,19 @@ impl NodeTable {
         if self.0.introduced.get().is_none() {
             return Ok(());
         }
-        self.0.store.node_remove(self.0.traits.id).await
+        self.0.store.node_remove(self.id()).await
     }
 
     /// Writes the row of this node.
     async fn beat(&self, introduced: &Introduced, clock_ahead: TimeDelta, is_first: bool) -> Result<(), StoreError> {
-        let State { store, clock, log, runner, traits, .. } = &*self.0;
+        let State { store, clock, log, runner, .. } = &*self.0;
         // If the server has stopped, the row has no reader.
         let standing = (introduced.standing)().await.unwrap_or_default();
         let traits = NodeTraits {
             address: introduced.address.clone(),
             operator_address: introduced.operator_address.clone(),
             clock_ahead,
-            ..traits.clone()
+            ..NodeTraits::clone(&self.traits())
         };
         if is_first {
             store.node_succeed(&traits).await?;
@@ -154,7 +162,8 @@ impl Pass for NodePass {
 
     async fn run(&self, logged: &mut Logged) -> Result<Next, PassError> {
         domain::failpoint!("node.pass");
-        let State { store, clock, traits, introduced, seen, .. } = &*self.0.0;
+        let State { store, clock, introduced, seen, .. } = &*self.0.0;
+        let traits = self.0.traits();
         let ahead = store.clock_follow(clock).await?;
         let clock_ahead = ahead.unwrap_or_else(|| self.0.seen().clock_ahead);
         metrics::gauge!("attache_node_clock_offset_seconds").set(clock_ahead.as_seconds_f64());

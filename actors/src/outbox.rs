@@ -89,7 +89,7 @@ impl Outbox {
                 domain::failpoint!("outbox.before");
                 let sealed = open(&event)?;
                 let epoch = sealed.envelope.chain_epoch;
-                match self.send(chain, &event, sealed).await? {
+                match self.send(&event, sealed).await? {
                     SubmitOutcome::Receipt(_) => {
                         domain::failpoint!("outbox.after");
                         self.store.outbox_done(chain, event.id, self.clock.now()).await?;
@@ -132,18 +132,9 @@ impl Outbox {
         }
     }
 
-    async fn send(
-        &self,
-        chain: &ServiceChain,
-        event: &OutboxEvent,
-        sealed: Sealed,
-    ) -> Result<SubmitOutcome, NotForwarded> {
-        let identities = match chain {
-            ServiceChain::Identity(identity) => vec![identity.clone()],
-            // Events of the installation belong to no account.
-            ServiceChain::Installation => Vec::new(),
-        };
-        let machine = Some(sealed.envelope.scope.machine_id);
+    async fn send(&self, event: &OutboxEvent, sealed: Sealed) -> Result<SubmitOutcome, NotForwarded> {
+        let of_event = &sealed.envelope.scope;
+        let (identities, machine) = (vec![of_event.user_id.clone()], Some(of_event.machine_id));
         let scope = RecordScope { account: event.account.clone(), identities, machine, ..RecordScope::default() };
         let now = self.clock.now();
         let submission = Submission::new(event.body.clone().into(), sealed, scope);

@@ -2,20 +2,23 @@
 //!
 //! On PostgreSQL one connection of each node listens for hints of other processes (`docs/decisions/0029-several-nodes.md`), which this
 //! actor passes on to the running actors. A hint may be lost, so the actor also reads the registrations and device codes changed since the
-//! last pass, and replaces rotated signing keys: every second while no connection listens and for some seconds after a hint, otherwise
+//! last pass, replaces rotated signing keys, and puts overrides of settings in force: every second while no connection listens and for some seconds after a hint, otherwise
 //! every eight seconds. So polls need not read the store, and a change made elsewhere takes effect within about a second.
 //!
 //! **If it crashes:** the next actor looks back by the overlap.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::secret::SecretHash;
 use domain::{Clock, Timestamp};
+use futures_util::future::BoxFuture;
 use store::change::{Change, ChangeListener};
+use store::setting::SettingOverride;
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError, Waker};
 use supervision::restart::delay_after;
@@ -37,6 +40,33 @@ const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// Minimum and maximum backoff before a new connection listens.
 const LISTEN_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
+type Follow = Box<dyn Fn(Vec<SettingOverride>) -> BoxFuture<'static, Result<(), PassError>> + Send + Sync>;
+
+/// Puts overrides of settings in force, once the server is built. Clones are the same.
+#[derive(Clone, Default)]
+pub struct OverrideFollower(Arc<OnceLock<Follow>>);
+
+impl fmt::Debug for OverrideFollower {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OverrideFollower").finish_non_exhaustive()
+    }
+}
+
+impl OverrideFollower {
+    /// Sets what each pass calls with the overrides in force.
+    pub fn set(&self, follow: Follow) {
+        // Only the first one has an effect.
+        let _ = self.0.set(follow);
+    }
+
+    async fn follow(&self, overrides: Vec<SettingOverride>) -> Result<(), PassError> {
+        match self.0.get() {
+            Some(follow) => follow(overrides).await,
+            None => Ok(()),
+        }
+    }
+}
+
 /// The pass that reads changes of other processes.
 #[derive(Debug, Clone)]
 pub struct ChangeFeed {
@@ -50,6 +80,8 @@ pub struct ChangeFeed {
     pub devices: DeviceCodes,
     /// How long retired keys still verify.
     pub keep_retired_for: TimeDelta,
+    /// Puts overrides of settings in force.
+    pub overrides: OverrideFollower,
     /// Wakes this actor when a hint arrives.
     pub waker: Waker,
 }
@@ -137,9 +169,12 @@ impl Pass for ChangeFeed {
         }
         let keys = self.store.assertion_keys(now, self.keep_retired_for).await?;
         self.claims.keyring().replace(&keys)?;
+        let overrides = self.store.setting_overrides(now).await?;
+        let ends = overrides.iter().any(|found| found.until.is_some());
+        self.overrides.follow(overrides).await?;
         Ok(if more_registrations || more_devices {
             Next::AtOnce
-        } else if is_listening {
+        } else if is_listening && !ends {
             Next::Idle
         } else {
             Next::AfterPause

@@ -901,6 +901,21 @@ CREATE TABLE operator_acts (
 
 CREATE INDEX operator_acts_unsent ON operator_acts (chain_epoch, seq) WHERE sent_at IS NULL;
 
+-- Values of live settings that take precedence over file and environment until they end.
+CREATE TABLE setting_overrides (
+    path TEXT NOT NULL,
+    -- Name of the host of a node; empty for all nodes.
+    node TEXT NOT NULL,
+    -- JSON.
+    value TEXT NOT NULL,
+    -- Null until an operator removes it.
+    until TEXT,
+    -- Who set it, as its act names the operator.
+    set_by TEXT NOT NULL,
+    set_at TEXT NOT NULL,
+    PRIMARY KEY (path, node)
+) STRICT, WITHOUT ROWID;
+
 -- The nodes on this database. Each updates its row about every five seconds and deletes it when it stops; a row without updates
 -- belongs to a process that crashed.
 CREATE TABLE nodes (

@@ -27,6 +27,7 @@ use chrono::TimeDelta;
 use domain::clock::date_time;
 use domain::{Timestamp, reasons};
 use serde::Serialize;
+use store::setting::SettingOverride;
 use supervision::root::{Node, Status};
 
 use super::coalesced::{Pace, SharedProbe};
@@ -53,6 +54,9 @@ const WITNESS: &str = "witness";
 
 /// Name of the part *acts of operators*.
 const ACTS: &str = "acts";
+
+/// Name of the part *overridden settings*.
+const OVERRIDES: &str = "overrides";
 
 /// Age of an act that the statistics service has not accepted, above which it is reported.
 const ACT_WAIT_MAX: TimeDelta = TimeDelta::minutes(1);
@@ -87,7 +91,7 @@ pub(super) struct Failing {
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
     /// Failures that do not make the server unready: failures of an external statistics service or of witnesses, differences between
-    /// nodes, and acts of operators that wait.
+    /// nodes, acts of operators that wait, and overridden settings.
     pub(super) degraded: Vec<Failing>,
 }
 
@@ -127,7 +131,9 @@ impl Readiness {
         let nodes = app.nodes.seen().differences.into_iter().map(|found| Failing { part: NODES, reason: found.text });
         let witnesses = app.witnesses.iter().flat_map(Witnesses::faults);
         let witnesses = witnesses.map(|reason| Failing { part: WITNESS, reason });
-        let degraded = upstream.into_iter().chain(nodes).chain(witnesses).collect();
+        let overridden = app.live.overrides();
+        let overrides = overridden.iter().map(|found| Failing { part: OVERRIDES, reason: described(found) });
+        let degraded = upstream.into_iter().chain(nodes).chain(witnesses).chain(overrides).collect();
         let mut report = Report { degraded, ..Report::default() };
         let (store, reads, log, acts, tree) = tokio::join!(
             self.store.answer(pace, || {
@@ -139,7 +145,7 @@ impl Readiness {
                 async move { store.readable().await.map_err(|error| reasons(&error)) }
             }),
             self.log(pace, app),
-            self.acts.answer(pace.of_counts(), || {
+            self.acts.answer(pace.of_acts(), || {
                 let store = app.store.clone();
                 async move { store.acts_waiting_since().await.map_err(|error| reasons(&error)) }
             }),
@@ -154,7 +160,7 @@ impl Readiness {
         if let Err(reason) = log {
             report.fails("log", reason);
         }
-        // An error is that of the part `store` or `reads`.
+        // The parts `store` and `reads` report errors.
         if let Ok(Some(since)) = acts
             && since + ACT_WAIT_MAX < app.clock.now()
         {
@@ -162,7 +168,7 @@ impl Readiness {
             report.degraded.push(Failing { part: ACTS, reason });
         }
         if app.settings.database.url.is_none() {
-            room(&app.settings.data.dir, app.settings.admin.free_bytes_min, &mut report);
+            room(&app.settings.data.dir, app.live.get().admin.free_bytes_min, &mut report);
             for reason in misplaced(app) {
                 report.fails("disk", reason);
             }
@@ -201,10 +207,23 @@ impl Readiness {
     }
 }
 
+/// An override in words.
+fn described(found: &SettingOverride) -> String {
+    let SettingOverride { path, value, until, set_by, .. } = found;
+    let until = until.map_or_else(|| "it is removed".to_owned(), date_time);
+    format!("{path} is {value} until {until}, set by {set_by}")
+}
+
 impl Pace {
     /// The pace of counting rows.
     pub(super) fn of_counts(self) -> Self {
         let every = 5 * self.every;
+        Self { every, failed_every: every, ..self }
+    }
+
+    /// The pace of acts that wait: twice in the time after which they are reported.
+    fn of_acts(self) -> Self {
+        let every = ACT_WAIT_MAX.to_std().unwrap_or_default() / 2;
         Self { every, failed_every: every, ..self }
     }
 
@@ -217,13 +236,14 @@ impl Pace {
 
 /// Interval and timeout of the probes of databases.
 pub(super) fn pace(app: &App) -> Pace {
-    let every = app.settings.admin.probe_every;
-    Pace { every, failed_every: every.min(FAILED_EVERY_MAX), deadline: app.settings.admin.probe_deadline }
+    let admin = &app.live.get().admin;
+    let every = admin.probe_every;
+    Pace { every, failed_every: every.min(FAILED_EVERY_MAX), deadline: admin.probe_deadline }
 }
 
 /// Maximum time without a finished message per actor. The intake gets more, since an external service may use its whole timeout.
 fn stalled_after(app: &App) -> impl Fn(&str) -> Duration {
-    let stalled_after = app.settings.admin.stalled_after;
+    let stalled_after = app.live.get().admin.stalled_after;
     let external = matches!(app.upstream, Upstream::External(_)).then_some(app.settings.upstream.timeout);
     move |name| if name == "ordered" { stalled_after + external.unwrap_or_default() } else { stalled_after }
 }

@@ -5,7 +5,7 @@ pub mod verified;
 use std::error::Error;
 
 use clap::Args;
-use domain::act::{ActKind, ActOutcome, ActReason, Door, Operator, OperatorAct};
+use domain::act::{ActAuthor, ActDoor, ActKind, ActOutcome, ActReason, OperatorAct};
 use domain::{Clock, Rng};
 use store::Store;
 
@@ -22,21 +22,29 @@ pub struct Because {
 /// An act of the user who runs this command.
 pub fn by_shell(kind: ActKind) -> OperatorAct {
     let sudo_uid = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
-    let by = Operator { door: Door::Shell, uid: rustix::process::getuid().as_raw(), sudo_uid };
+    let by = ActAuthor { door: ActDoor::Shell, uid: Some(rustix::process::getuid().as_raw()), sudo_uid };
     OperatorAct::new(kind, by, app::host_name())
 }
 
-/// An act whose effect is executed with [`Acting::store`].
+/// An act of a signal to this process.
+pub fn by_signal(kind: ActKind) -> OperatorAct {
+    OperatorAct::new(kind, ActAuthor { door: ActDoor::Signal, uid: None, sudo_uid: None }, app::host_name())
+}
+
+/// An act with an effect that [`Acting::store`] executes.
 pub struct Acting<'c> {
     /// Records the act in the transaction of the effect.
     pub(super) store: Store,
+    /// Who acts, in words.
+    pub(super) author: String,
     clock: &'c Clock,
 }
 
 impl<'c> Acting<'c> {
     /// Prepares the record of an act.
     pub fn new(store: &Store, (clock, rng): (&'c Clock, &Rng), act: OperatorAct) -> Self {
-        Self { store: store.acting(rng.uuid_v7(clock.now()).into(), act), clock }
+        let author = act.by.to_string();
+        Self { store: store.acting(rng.uuid_v7(clock.now()).into(), act), author, clock }
     }
 
     /// Returns the outcome of the effect. An effect that was refused or failed is recorded as such.
@@ -50,6 +58,11 @@ impl<'c> Acting<'c> {
 
     /// Records an act without an effect in the main database, before its work or its answer.
     pub async fn record(self, outcome: ActOutcome) -> Done {
+        self.try_record(outcome).await
+    }
+
+    /// The same, which may be repeated after a failure.
+    pub async fn try_record(&self, outcome: ActOutcome) -> Done {
         self.store.act_settle(outcome, self.clock.now()).await.map_err(Failure::caused)
     }
 }

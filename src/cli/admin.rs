@@ -25,7 +25,7 @@ use super::failure::{Done, Failure};
 use super::main_database::open_store;
 
 pub(in crate::cli) use node::status as node_status;
-pub use session::{Entry, sign_in};
+pub use session::{SignInAs, sign_in};
 
 /// Subcommands of `attache admin`.
 #[derive(Debug, Subcommand)]

@@ -180,7 +180,11 @@ async fn bring_up_to_date(place: &Path, manifest: &Manifest, because: Because, s
     let (clock, rng) = (Clock::system(), Rng::system());
     let act = by_shell(ActKind::BackupRestore).because(because.reason);
     let act = act.to(json!({ "backup_created_at": date_time(manifest.created_at) }));
-    let recorded = Acting::new(&store, (&clock, &rng), act).record(ActOutcome::Applied).await;
+    // Without an id, which the next start assigns, there is no chain yet.
+    let recorded = match store.installation().await.map_err(Failure::caused)? {
+        Some(_) => Acting::new(&store, (&clock, &rng), act).record(ActOutcome::Applied).await,
+        None => Ok(()),
+    };
     store.close().await;
     recorded?;
     if manifest.has(LOG) {

@@ -1,33 +1,82 @@
-//! SIGHUP: other servers reload their configuration. This one only reads it at the start, and reports the settings that a restart would
-//! change.
+//! SIGHUP: reads the configuration again and puts its live settings in force (`docs/decisions/0039-live-settings.md`).
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use app::config::load;
+use app::{App, Reloaded, WeakApp};
+use domain::act::{ActKind, ActOutcome};
+use serde_json::{Map, Value};
 use tokio::signal::unix::Signal;
 
-use app::config::{Settings, load};
+use super::acts::{Acting, by_signal};
 
-/// Reports at each signal, until the task is dropped.
-pub async fn watch(mut hangup: Signal, file: Option<PathBuf>, running: Settings) {
+/// Pause between two attempts to record an act.
+const RECORD_EVERY: Duration = Duration::from_secs(5);
+
+/// Reads the configuration again at each signal, until the server ends.
+pub async fn watch(mut hangup: Signal, file: Option<PathBuf>, app: WeakApp) {
     while hangup.recv().await.is_some() {
-        report(file.as_deref(), &running);
+        let Some(app) = app.upgrade() else { return };
+        reload(file.as_deref(), app).await;
     }
 }
 
-fn report(file: Option<&Path>, running: &Settings) {
-    const IS_KEPT: &str = "SIGHUP: the configuration is read at the start only, so nothing has changed";
-    let reloaded = match load(file, std::env::vars()) {
-        Ok(reloaded) => reloaded,
-        Err(problems) => {
-            for problem in problems.0 {
-                tracing::warn!(%problem, "{IS_KEPT}; the next start will be refused");
-            }
-            return;
-        }
+async fn reload(file: Option<&Path>, app: App) {
+    let outcome = match load(file, std::env::vars()) {
+        Ok(read) => app.reload(&read).await.map_err(|fault| vec![domain::reasons(&fault)]),
+        Err(problems) => Err(problems.0.iter().map(ToString::to_string).collect()),
     };
-    match running.differences(&reloaded) {
-        Ok(differing) if differing.is_empty() => tracing::info!("{IS_KEPT}; it is the same as at the start"),
-        Ok(differing) => tracing::warn!(settings = differing.join(", "), "{IS_KEPT}; a restart applies these settings"),
-        Err(error) => tracing::warn!(error = domain::reasons(&error), "{IS_KEPT}; it cannot be compared"),
+    match outcome {
+        Ok(reloaded) => applied(reloaded, app),
+        Err(problems) => {
+            for problem in problems {
+                tracing::warn!(%problem, "SIGHUP: the configuration is not applied, so nothing has changed");
+            }
+            counted("rejected");
+            record(app, None, ActOutcome::Refused);
+        }
     }
+}
+
+fn applied(Reloaded { applied, restart_needed, shadowed }: Reloaded, app: App) {
+    let paths: Vec<&str> = applied.iter().map(|change| change.path.as_str()).collect();
+    tracing::info!(
+        settings.applied = paths.join(", "),
+        settings.restart_needed = restart_needed.join(", "),
+        settings.shadowed = shadowed.join(", "),
+        "SIGHUP: the configuration was read again"
+    );
+    metrics::gauge!("attache_config_last_reload_success_timestamp_seconds").set(seconds(&app));
+    counted(if applied.is_empty() { "unchanged" } else { "applied" });
+    if !applied.is_empty() {
+        let (mut before, mut after) = (Map::new(), Map::new());
+        for change in applied {
+            before.insert(change.path.clone(), change.before);
+            after.insert(change.path, change.after);
+        }
+        record(app, Some((before.into(), after.into())), ActOutcome::Applied);
+    }
+}
+
+/// Records the act. The settings are in force already, because a database that is away must not keep an operator from changing a limit.
+fn record(app: App, change: Option<(Value, Value)>, outcome: ActOutcome) {
+    let (before, after) = change.unzip();
+    let act = domain::act::OperatorAct { before, after, ..by_signal(ActKind::ConfigReload) };
+    tokio::spawn(async move {
+        let acting = Acting::new(&app.store, (&app.clock, &app.rng), act);
+        while let Err(failure) = acting.try_record(outcome).await {
+            tracing::warn!(error = failure.reason(), "an act is not recorded yet: the database is away");
+            tokio::time::sleep(RECORD_EVERY).await;
+        }
+    });
+}
+
+fn counted(outcome: &'static str) {
+    metrics::counter!("attache_config_reloads_total", "outcome" => outcome).increment(1);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "seconds since 1970 are below 2^53")]
+fn seconds(app: &App) -> f64 {
+    app.clock.now().timestamp() as f64
 }

@@ -44,7 +44,6 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
     let _failpoints = domain::fail::FailScenario::setup();
     let mut endings = Endings::watch()?;
     let hangup = signal(SignalKind::hangup()).map_err(|error| unwatched(&error))?;
-    tokio::spawn(hangup::watch(hangup, file.clone(), settings.clone()));
 
     let log = if new_log { LogStart::NewEpoch } else { LogStart::Continue };
     let starting = async {
@@ -63,6 +62,7 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
         }
     };
     announce(&server);
+    tokio::spawn(hangup::watch(hangup, file.clone(), server.app.downgrade()));
     let start = StartScreen::of(&server, file.as_deref());
     output::print(&if terminal::is_watched() { start.screen() } else { start.line() });
     let ending = tokio::select! {

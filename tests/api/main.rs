@@ -29,6 +29,7 @@ mod http;
 mod identities;
 mod kept_alive;
 mod knowledge;
+mod live;
 mod machines;
 mod mail;
 mod nodes;

@@ -9,7 +9,7 @@ use harness::event::{Chain, Machine};
 
 /// A computer and an agent of Ada's, both in the profile.
 pub async fn adas(home: &Home, server: &Server) -> Machine {
-    let machine = flow::machine(home, server).await;
+    let machine = flow::machine(server).await;
     let ada = flow::person(home, server, "ada@example.com");
     let (_, code) = flow::device_code(server, &machine).await;
     ada.device_approve(&code).await.unwrap();

@@ -13,16 +13,6 @@ fn acts(home: &Home, more: &[&str]) -> Vec<Value> {
     listed.as_array().unwrap().clone()
 }
 
-/// Waits until the log contains all acts.
-async fn all_sent(home: &Home) {
-    eventually("all acts are sent", async || acts(home, &[]).iter().all(|act| !act["sent_at"].is_null()).then_some(()))
-        .await;
-    eventually("all acts are in the tree", async || {
-        (home.run(&["admin", "act", "verify", "--json"]).json()["waiting"] == 0).then_some(())
-    })
-    .await;
-}
-
 /// Each command that changes something, or shows content, with its act and its outcome.
 async fn each_act(home: &Home, server: &Server) -> Vec<(&'static str, &'static str)> {
     let created = home.run(&["admin", "account", "create", "--email", "ada@example.com", "--json"]).json();
@@ -42,7 +32,7 @@ async fn each_act(home: &Home, server: &Server) -> Vec<(&'static str, &'static s
     let agent = flow::identity(server, &json!({ "type": "anonymous" })).await;
     home.run(&["admin", "agent", "revoke", &flow::text(&agent, "registration_id")]).said();
     home.run(&["keys", "rotate"]).said();
-    let machine = flow::machine(home, server).await;
+    let machine = flow::machine(server).await;
     for _ in 0..2 {
         let mut event = Chain::new(&machine).next();
         event["event_type"] = json!("memory.dreamt");
@@ -85,7 +75,7 @@ async fn each_act(home: &Home, server: &Server) -> Vec<(&'static str, &'static s
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_act_is_recorded_once_and_proven() {
-    let home = Home::new().set("consent.outbox_every", "1s");
+    let home = Home::new().set("consent.outbox_every", "200ms");
     let server = home.serve().await;
     let expected = each_act(&home, &server).await;
     let mut listed = acts(&home, &[]);
@@ -103,7 +93,7 @@ async fn each_act_is_recorded_once_and_proven() {
     assert_eq!(of_account.len(), 3, "{of_account:?}");
     home.run(&["admin", "act", "list", "--act", "boredom"]).refused(2, &["expected one of", "session_create"]);
 
-    all_sent(&home).await;
+    flow::acts_sent(&home).await;
     let verified = home.run(&["admin", "act", "verify", "--json"]).json();
     assert_eq!(verified, json!({ "proven": expected.len(), "waiting": 0, "faults": [] }));
     assert!(home.run(&["doctor", "--deep"]).said().contains(&format!("{} are in the log, 0 wait", expected.len())));
@@ -115,13 +105,13 @@ async fn each_act_is_recorded_once_and_proven() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gap_between_table_and_log_is_found() {
-    let home = Home::new().set("consent.outbox_every", "1s");
+    let home = Home::new().set("consent.outbox_every", "200ms");
     let mut server = home.serve().await;
     for plan in ["PRO", "MAX"] {
         home.run(&["admin", "session", "create", "--email", "ada@example.com", "--silent"]).said();
         home.run(&["admin", "plan", "set", "--email", "ada@example.com", "--plan", plan]).said();
     }
-    all_sent(&home).await;
+    flow::acts_sent(&home).await;
     server.process.signal("TERM");
     server.process.exit().await;
     let path = home.data().join("attache.db");
@@ -157,7 +147,7 @@ async fn a_session_by_an_operator_is_mailed_short_and_marked() {
     let until = |act: &Value| act["until"].as_str().unwrap().parse::<domain::Timestamp>().unwrap();
     let done = |act: &Value| act["done_at"].as_str().unwrap().parse::<domain::Timestamp>().unwrap();
     assert!(acts.iter().all(|act| until(act) - done(act) <= chrono::TimeDelta::seconds(3601)), "{acts:?}");
-    let page = Client::new().get(&format!("{}/account", server.url), Credential::Cookie(cookie)).await;
+    let page = Client::new().get(&format!("{}/account/access", server.url), Credential::Cookie(cookie)).await;
     assert_eq!(page.status, 200);
     assert!(String::from_utf8_lossy(&page.body).contains("by the operator"));
 }

@@ -50,7 +50,7 @@ async fn lists_are_limited_to_one_account() {
     let server = home.serve().await;
     let machine = crate::account::adas(&home, &server).await;
     home.run(&["admin", "session", "create", "--email", "bob@example.com"]).said();
-    flow::machine(&home, &server).await;
+    flow::machine(&server).await;
     flow::identity(&server, &json!({ "type": "anonymous" })).await;
     for email in ["ada@example.com", "bob@example.com"] {
         home.run(&["admin", "api-key", "create", "--email", email, "--name", email]).said();

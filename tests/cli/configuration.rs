@@ -1,6 +1,7 @@
 //! `attache check` and `migrate`, and how each command reports faults of its arguments and its configuration.
 
 use blackbox::process::Home;
+use serde_json::json;
 
 #[test]
 fn a_valid_configuration_is_reported_with_its_effect() {
@@ -94,6 +95,33 @@ fn a_file_that_was_named_must_be_there_and_be_toml() {
 }
 
 #[test]
+fn settings_are_shown_with_their_places_and_secrets_are_not() {
+    let home = Home::new().set("actors.ordered.queue_max", "7").set("upstream.token", "hidden");
+    let file = "[actors.ordered]\nqueue_max = 8\n[limits]\nsign_ins_per_minute = 9\n[http]\nauth_name = \"other\"\n";
+    std::fs::write(home.dir.path().join("config.toml"), file).unwrap();
+    let shown = home.run(&["config", "show", "--json"]).json();
+    let row = |path: &str| shown.as_array().unwrap().iter().find(|row| row["path"] == path).unwrap().clone();
+    let queue = row("actors.ordered.queue_max");
+    assert_eq!(
+        (&queue["value"], &queue["source"], &queue["change"]),
+        (&json!(7), &json!("environment"), &json!("live"))
+    );
+    assert_eq!((&queue["default"], &queue["file"], &queue["environment"]), (&json!(400), &json!(8), &json!(7)));
+    let limit = row("limits.sign_ins_per_minute");
+    assert_eq!((&limit["value"], &limit["source"], &limit["environment"]), (&json!(9), &json!("file"), &json!(null)));
+    assert_eq!(
+        (&row("http.auth_name")["change"], &row("mail.smtp.url")["change"]),
+        (&json!("restart"), &json!("never"))
+    );
+    assert!(row("upstream.token")["value"] == "…" && !shown.to_string().contains("hidden"));
+    let section = home.run(&["config", "show", "shutdown"]);
+    assert!(section.said().contains("shutdown.lame_duck") && section.said().lines().count() == 3, "{section:?}");
+    home.run(&["config", "show", "shut"]).refused(4, &["no setting has this path"]);
+    std::fs::write(home.dir.path().join("config.toml"), "[limits]\nsign_ins_per_minute = -1\n").unwrap();
+    home.run(&["config", "show"]).refused(78, &["config.toml:2: limits.sign_ins_per_minute"]);
+}
+
+#[test]
 fn wrong_usage_is_2_and_help_is_help() {
     let home = Home::new();
     for arguments in [
@@ -127,7 +155,7 @@ fn migrate_creates_both_databases_and_changes_nothing_when_repeated() {
     let files = std::fs::read_dir(home.data()).unwrap().count();
     assert!(files >= 2, "{files} files");
     assert_eq!(home.run(&["admin", "machine", "list"]).said(), "(none)");
-    assert_eq!(home.run(&["admin", "machine", "list", "--json"]).json(), serde_json::json!([]));
+    assert_eq!(home.run(&["admin", "machine", "list", "--json"]).json(), json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,7 +165,7 @@ async fn migrate_serve_and_operators_work_on_postgres() {
     home.run(&["migrate"]).said();
     home.run(&["migrate"]).said();
     let server = home.serve().await;
-    blackbox::flow::machine(&home, &server).await;
+    blackbox::flow::machine(&server).await;
     assert_eq!(home.run(&["admin", "machine", "list", "--json"]).json().as_array().unwrap().len(), 1);
     let files: Vec<_> = std::fs::read_dir(home.data()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert!(files.iter().all(|name| name == "checkpoint.json"), "nothing else lives in files: {files:?}");

@@ -15,7 +15,7 @@ use harness::event::{Chain, Machine};
 /// A server, and this computer registered with it.
 pub async fn computer(home: &Home) -> (Server, Machine) {
     let server = home.serve().await;
-    let machine = flow::machine(home, &server).await;
+    let machine = flow::machine(&server).await;
     flow::keep_profile(home, &server.url, Some(&machine), None);
     (server, machine)
 }
@@ -274,7 +274,7 @@ async fn a_lost_or_stale_chain_head_is_corrected_from_the_conflict_response() {
     // Registered again as another computer, it starts a new chain.
     std::fs::remove_file(head(&home)).unwrap();
     send();
-    let again = flow::machine(&home, &server).await;
+    let again = flow::machine(&server).await;
     flow::keep_profile(&home, &server.url, Some(&again), None);
     assert_eq!((send()["seq"].clone(), send()["seq"].clone()), (json!(0), json!(1)));
 }

@@ -14,7 +14,7 @@ use harness::event::Machine;
 
 async fn computer(home: &Home) -> (Server, Machine) {
     let server = home.serve().await;
-    let machine = flow::machine(home, &server).await;
+    let machine = flow::machine(&server).await;
     flow::keep_profile(home, &server.url, Some(&machine), None);
     (server, machine)
 }

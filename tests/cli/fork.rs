@@ -95,7 +95,7 @@ async fn a_restored_backup_is_not_signed_by_any_node_until_an_epoch_is_declared(
     let Some(database) = harness::postgres::database().await else { return };
     let home = Home::new().set("database.url", &database.url);
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let mut chain = Chain::new(&machine);
     let early = recorded(&server, &machine, &mut chain, 2).await;
     let vkey = flow::vkey(&server).await;
@@ -161,7 +161,7 @@ async fn a_log_with_another_history_is_not_signed_even_if_it_is_larger() {
     let Some(database) = harness::postgres::database().await else { return };
     let home = Home::new().set("database.url", &database.url);
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let mut chain = Chain::new(&machine);
     recorded(&server, &machine, &mut chain, 1).await;
     let dump = home.dir.path().join("dump");
@@ -201,7 +201,7 @@ async fn a_node_does_not_begin_another_installation_in_an_empty_database() {
     let Some(database) = harness::postgres::database().await else { return };
     let home = Home::new().set("database.url", &database.url);
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     recorded(&server, &machine, &mut Chain::new(&machine), 1).await;
     stop(server).await;
     let Some(empty) = harness::postgres::empty_database().await else { return };
@@ -222,7 +222,7 @@ async fn a_failover_that_lost_signed_events_is_noticed_by_a_running_node() {
     let relay = Relay::before(&primary.url).await;
     let home = Home::new().set("database.url", &relay.url);
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let mut chain = Chain::new(&machine);
     let early = recorded(&server, &machine, &mut chain, 2).await;
     let vkey = flow::vkey(&server).await;

@@ -38,7 +38,7 @@ impl Early {
         let home = Home::new();
         let server = home.serve().await;
         let person = flow::session(&home, "ada@example.com");
-        let machine = flow::machine(&home, &server).await;
+        let machine = flow::machine(&server).await;
         Self { home, server, person, machine }
     }
 
@@ -103,7 +103,7 @@ async fn a_resend_releases_too() {
 async fn nothing_that_a_sender_wrote_reaches_the_terminal_as_a_command() {
     let home = Home::new();
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let hostile = Chain::new(&machine).peek_with(|event| event["event_type"] = json!("a\u{9b}2J\u{202e}\u{200b}b"));
     flow::event(&server, &machine, &hostile).await.warning();
     let obeyed = |text: &str| text.contains(['\u{9b}', '\u{202e}', '\u{200b}', '\u{1b}']);
@@ -121,7 +121,7 @@ async fn nothing_that_a_sender_wrote_reaches_the_terminal_as_a_command() {
 async fn held_events_are_listed_shown_and_discarded() {
     let home = Home::new();
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let chain = Chain::new(&machine);
     let unknown = chain.peek_with(|event| event["event_type"] = json!("memory.dreamt"));
     assert!(flow::event(&server, &machine, &unknown).await.warning().starts_with("unknown_event_type: "));
@@ -159,7 +159,7 @@ async fn held_events_are_listed_shown_and_discarded() {
 async fn held_events_without_a_body_cannot_be_released() {
     let home = Home::new();
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let store = Store::open(&DatabaseSettings::default(), &home.data().join("attache.db")).await.unwrap();
     let rule = ConsentRule { machine: None, lane: None, level: ConsentLevel::MetadataOnly, set_by: Author::Person };
     let identity = machine.user_cuid.parse().unwrap();

@@ -68,7 +68,7 @@ async fn relay(client: TcpStream, server: TcpStream, kept: Arc<Mutex<Vec<u8>>>) 
 /// A server, a computer with the proxy in its profile, and the proxy.
 pub async fn watched(home: &Home) -> (Server, Machine, Wire) {
     let server = home.serve().await;
-    let machine = flow::machine(home, &server).await;
+    let machine = flow::machine(&server).await;
     let wire = Wire::before(&server).await;
     flow::keep_profile(home, &wire.url, Some(&machine), None);
     (server, machine, wire)

@@ -55,7 +55,7 @@ async fn recorded(server: &Server, machine: &Machine, chain: &mut Chain) -> Valu
 /// A stopped server with some events, its computer, and the key of its log.
 async fn used(home: &Home, events: usize) -> (Machine, Chain, String) {
     let server = home.serve().await;
-    let machine = flow::machine(home, &server).await;
+    let machine = flow::machine(&server).await;
     let mut chain = Chain::new(&machine);
     for _ in 0..events {
         recorded(&server, &machine, &mut chain).await;
@@ -182,7 +182,7 @@ async fn an_older_copy_of_the_log_is_refused_and_continues_in_a_new_epoch() {
     // So is another history of the same log, however long.
     copy(&older, &home.data());
     let server = home.serve().await;
-    let mut other = Chain::new(&flow::machine(&home, &server).await);
+    let mut other = Chain::new(&flow::machine(&server).await);
     for _ in 0..3 {
         let event = other.next();
         let sender = other.machine.clone();

@@ -127,7 +127,7 @@ async fn after_a_login_the_commands_show_the_account() {
     approve(&server, &ada, &code, true).await;
     assert_eq!(login.exit().await.code(), Some(0), "{}", login.stderr.text());
     assert!(login.stdout.text().contains("it shows your account"), "{}", login.stdout.text());
-    let other = flow::machine(&home, &server).await;
+    let other = flow::machine(&server).await;
     let (_, code) = flow::device_code(&server, &other).await;
     flow::device_approve(&server, &ada, &code).await.unwrap().expect(200);
     flow::event(&server, &other, &Chain::new(&other).next()).await.receipt();
@@ -191,7 +191,7 @@ async fn a_key_is_made_only_where_the_person_agreed_to_it_on_the_page() {
     assert!(keys(&server, &ada).await.is_empty());
 
     // The page offers no key to a computer that requested none, and a forged form creates none.
-    let other = flow::machine(&home, &server).await;
+    let other = flow::machine(&server).await;
     let (_, code) = flow::device_code(&server, &other).await;
     assert!(!page(&server, &ada, &code).await.contains("with_key"));
     approve(&server, &ada, &code, true).await;
@@ -220,7 +220,7 @@ async fn a_key_beyond_the_accounts_maximum_attaches_nothing() {
 async fn a_computer_and_a_key_know_themselves_alone() {
     let home = Home::new();
     let server = home.serve().await;
-    let (machine, other) = (flow::machine(&home, &server).await, flow::machine(&home, &server).await);
+    let (machine, other) = (flow::machine(&server).await, flow::machine(&server).await);
     let about = |uuid: &str| format!("{}/api/v1/machines/{uuid}", server.url);
     let value = Client::new().get(&about(&machine.uuid), &machine).await.expect(200);
     assert_eq!(value, json!({ "machine_uuid": machine.uuid, "user_cuid": machine.user_cuid, "account": null }));
@@ -243,7 +243,7 @@ async fn a_computer_and_a_key_know_themselves_alone() {
 async fn a_request_for_a_key_has_a_digest_and_known_scopes() {
     let home = Home::new();
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let ask = async |key: Value| {
         let body = json!({ "user_cuid": machine.user_cuid, "machine_uuid": machine.uuid, "api_key": key });
         Client::new().post(&format!("{}/api/v1/device/code", server.url), &machine, &body).await

@@ -34,6 +34,7 @@ mod manual;
 mod mcp;
 mod nodes;
 mod otlp;
+mod overrides;
 mod postgres_versions;
 mod profile;
 mod proof;

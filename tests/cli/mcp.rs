@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 async fn world() -> (Home, Server) {
     let home = Home::new();
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let key = home.run(&["admin", "api-key", "create", "--email", "ada@example.com"]).said().to_owned();
     flow::keep_profile(&home, &server.url, Some(&machine), Some(&key));
     (home, server)

@@ -97,7 +97,7 @@ impl Tour {
         self.canaries.keep("machine secret", flow::text(&made, "machine_secret"));
         let wrong = self.post("/api/v1/machines", Credential::Bearer("the-enrolment-key-".into()), &body).await;
         self.error("a wrong enrolment key", &wrong);
-        let machine = flow::machine(&self.home, &self.server).await;
+        let machine = flow::machine_by_operator(&self.home);
         self.canaries.keep("machine secret of an operator", &machine.secret);
 
         self.attach(&machine, &person).await;
@@ -338,7 +338,7 @@ async fn no_secret_is_anywhere_with_the_loudest_json_log_over_a_failing_upstream
     tour.canaries.keep("upstream token", TOKEN);
     upstream.next(Script::twice());
     tour.walk().await;
-    let machine = flow::machine(&tour.home, &tour.server).await;
+    let machine = flow::machine_by_operator(&tour.home);
     tour.canaries.keep("machine secret", &machine.secret);
     for script in [Script::reset(), Script::hang(), Script::garbage(), Script::broken(500)] {
         let event = Chain::new(&machine).next();

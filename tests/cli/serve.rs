@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use harness::upstream::{Script, TOKEN, Upstream};
+use serde_json::json;
 use sqlx::Connection;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -96,7 +97,7 @@ fn a_database_that_cannot_be_reached_is_refused_with_its_cause() {
 async fn a_failed_store_request_is_logged_with_its_cause() {
     let home = Home::new();
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     flow::change_tables(&home.data().join("attache.db"), "ALTER TABLE machines RENAME TO gone").await;
     let response = Client::new().get(&format!("{}/api/v1/activity", server.url), &machine).await;
     response.refused(424, "temporarily_unavailable");
@@ -160,7 +161,7 @@ async fn a_lame_duck_is_unready_and_serves_until_it_closes() {
     let home = Home::new().set("shutdown.lame_duck", "8s");
     let mut server = home.serve().await;
     let client = Client::new();
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let mut chain = Chain::new(&machine);
     let address = server.url.strip_prefix("http://").unwrap().parse().unwrap();
     let mut kept = raw::connect([127, 0, 0, 1], address).await;
@@ -211,27 +212,57 @@ async fn a_signal_from_the_terminal_skips_the_lame_duck_and_a_second_one_ends_it
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hangup_ends_nothing_and_reports_the_changes_of_a_restart() {
+async fn a_hangup_puts_live_settings_in_force_and_names_the_others() {
     let home = Home::new();
     let file = home.dir.path().join("config.toml");
-    std::fs::write(&file, "[limits]\nclaim_starts_per_minute = 7\n").unwrap();
+    std::fs::write(&file, "[limits]\nlink_reads_per_minute = 7\n").unwrap();
     let mut server = home.serve().await;
+    let hangups = std::cell::Cell::new(0);
     let reports = async |texts: &[&str]| {
+        hangups.set(hangups.get() + 1);
         server.process.signal("HUP");
         eventually("it reports", async || {
             let log = server.process.stderr.text();
-            let line = log.lines().rev().find(|line| line.contains("SIGHUP"))?;
-            texts.iter().all(|text| line.contains(text)).then_some(())
+            let mut lines = log.lines().filter(|line| line.contains("SIGHUP"));
+            let line = lines.nth(hangups.get() - 1)?;
+            assert!(texts.iter().all(|text| line.contains(text)), "{line}");
+            Some(())
         })
         .await;
     };
-    reports(&["the same as at the start"]).await;
-    std::fs::write(&file, "[limits]\nclaim_starts_per_minute = 8\n[http]\nauth_name = \"hidden\"\n").unwrap();
-    reports(&["http.auth_name", "limits.claim_starts_per_minute", "restart"]).await;
+    reports(&["was read again", "settings.applied=\"\"", "settings.restart_needed=\"\""]).await;
+    let changed = "[limits]\nlink_reads_per_minute = 1\n[http]\nauth_name = \"hidden\"\n[telemetry]\nlog = \"trace\"\n";
+    std::fs::write(&file, changed).unwrap();
+    let applied = "settings.applied=\"limits.link_reads_per_minute, telemetry.log\"";
+    reports(&[applied, "settings.restart_needed=\"http.auth_name\""]).await;
     assert!(!server.process.stderr.text().contains("hidden"), "values may be secrets");
-    std::fs::write(&file, "[limits]\nclaim_starts_per_minute = -1\n").unwrap();
-    reports(&["config.toml:2: limits.claim_starts_per_minute", "refused"]).await;
-    Client::new().get(&format!("{}/readyz", server.operator), Credential::None).await.expect(200);
+    // Both are in force: one address reads one link a minute, and lines of the level trace are written.
+    let link = format!("{}/feeds/unknown", server.url);
+    let first = Client::new().get(&link, Credential::None).await.status;
+    let second = Client::new().get(&link, Credential::None).await.status;
+    assert_eq!((first, second), (404, 424));
+    let trace = |server: &Server| server.process.stderr.text().contains(" TRACE ").then_some(());
+    eventually("lines of the level trace", async || trace(&server)).await;
+    // One mistake, and nothing changes.
+    std::fs::write(&file, "[limits]\nlink_reads_per_minute = -1\n[telemetry]\nlog = \"error\"\n").unwrap();
+    reports(&["config.toml:2: limits.link_reads_per_minute", "nothing has changed"]).await;
+    let ready = Client::new().get(&format!("{}/readyz", server.operator), Credential::None).await;
+    ready.expect(200);
+    std::fs::remove_file(&file).unwrap();
+    let acts = eventually("both acts", async || {
+        let acts = home.run(&["admin", "act", "list", "--act", "config_reload", "--json"]).json();
+        (acts.as_array()?.len() == 2).then_some(acts)
+    })
+    .await;
+    assert_eq!((&acts[0]["outcome"], &acts[1]["outcome"]), (&json!("refused"), &json!("applied")), "{acts}");
+    assert_eq!((&acts[1]["by"], &acts[1]["before"]["limits.link_reads_per_minute"]), (&json!("signal"), &json!(7)));
+    assert_eq!(acts[1]["after"], json!({ "limits.link_reads_per_minute": 1, "telemetry.log": "trace" }));
+    let metrics = Client::new().get(&format!("{}/metrics", server.operator), Credential::None).await;
+    let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+    for outcome in ["applied", "unchanged", "rejected"] {
+        let expected = format!("attache_config_reloads_total{{outcome=\"{outcome}\"}} 1");
+        assert!(metrics.contains(&expected), "{expected}: {metrics}");
+    }
     server.process.signal("TERM");
     assert_eq!(server.process.exit().await.code(), Some(0));
 }
@@ -301,7 +332,7 @@ async fn an_older_server_starts_on_newer_tables_that_are_for_it() {
             WHERE version = (SELECT MAX(version) FROM _sqlx_migrations)";
         flow::change_tables(&path, newer).await;
         let mut server = home.serve().await;
-        let machine = flow::machine(&home, &server).await;
+        let machine = flow::machine(&server).await;
         flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
         server.process.signal("TERM");
         assert_eq!(server.process.exit().await.code(), Some(0), "{}", server.process.stderr.text());
@@ -352,7 +383,7 @@ async fn a_server_continues_with_its_data_after_a_kill() {
     };
     let mut server = at_home(home.serve().await);
     let person = flow::session(&home, "ada@example.com");
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let (agent, tokens) = flow::agent(&server, &person).await;
     let event = Chain::new(&machine).next();
     let receipt = flow::event(&server, &machine, &event).await.receipt();

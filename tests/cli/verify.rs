@@ -12,7 +12,7 @@ use harness::event::Chain;
 async fn proofs() -> ([Value; 2], String) {
     let home = Home::new();
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let mut chain = Chain::new(&machine);
     let mut proofs = Vec::new();
     for _ in 0..2 {

@@ -45,7 +45,7 @@ async fn the_served_checkpoint_has_the_cosignatures_of_a_witness_that_checked_it
     let witness = TestWitness::start().await;
     let home = home(&witness);
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let mut chain = Chain::new(&machine);
     recorded(&server, &machine, &mut chain).await;
     // A witness that does not know the log is a degradation.
@@ -83,7 +83,7 @@ async fn a_witness_that_lies_does_not_halt_the_log() {
     // Before it has cosigned anything.
     witness.answers(Some((422, "")));
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let mut chain = Chain::new(&machine);
     recorded(&server, &machine, &mut chain).await;
     refused(&server, "No history contradicts that proof").await;
@@ -142,9 +142,9 @@ async fn refused_again(server: &Server) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_a_witness_refuses_is_halted() {
     let witness = TestWitness::start().await;
-    let home = home(&witness);
+    let home = home(&witness).set("consent.outbox_every", "200ms");
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let vkey = flow::vkey(&server).await;
     witness.trust(&vkey);
     let mut chain = Chain::new(&machine);
@@ -181,6 +181,7 @@ async fn a_log_that_a_witness_refuses_is_halted() {
     let declared = home.run(&["admin", "log", "epoch", "--reason", "restored", "--json"]).json();
     witness.trust(&flow::text(&declared, "vkey"));
     eventually("the server is ready", async || (readiness(&server).await["status"] == "ready").then_some(())).await;
+    assert_eq!(flow::acts_sent(&home).await, 1, "the declaration is an act");
     let proof = recorded(&server, &machine, &mut other).await;
     assert_eq!(proof["vkey"], declared["vkey"]);
     let size = proof["tree_size"].as_u64().unwrap();
@@ -194,7 +195,7 @@ async fn without_its_quorum_the_log_signs_no_further_checkpoint() {
     let witness = TestWitness::start().await;
     let home = home(&witness).set("log.witness_quorum", "1");
     let server = home.serve().await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     witness.trust(&flow::vkey(&server).await);
     let mut chain = Chain::new(&machine);
     recorded(&server, &machine, &mut chain).await;

@@ -38,7 +38,7 @@ async fn send_until_death(server: &mut Server, machine: &Machine, hopeless: bool
 async fn dies_while_forwarding(place: &str, there: bool) {
     let home = Home::new();
     let mut server = home.serve_failing(&format!("{place}={BEFORE}*off->1*return")).await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let sent = send_until_death(&mut server, &machine, false).await;
     assert_eq!(sent.len(), BEFORE + 1);
 
@@ -71,7 +71,7 @@ async fn dies_while_forwarding(place: &str, there: bool) {
 async fn dies_while_holding(place: &str, there: bool) {
     let home = Home::new();
     let mut server = home.serve_failing(&format!("{place}={BEFORE}*off->1*return")).await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let sent = send_until_death(&mut server, &machine, true).await;
 
     let listed = || home.run(&["admin", "held", "list", "--json"]).json().as_array().unwrap().len();
@@ -150,7 +150,7 @@ async fn before_a_claim_is_committed_and_the_person_tries_again() {
 async fn dies_while_approving(place: &str, attached: bool) {
     let home = Home::new();
     let mut server = home.serve_failing(&format!("{place}=1*return")).await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     let person = flow::session(&home, "ada@example.com");
     let (device_code, user_code) = flow::device_code(&server, &machine).await;
     flow::device_token(&server, &device_code).await.refused(400, "authorization_pending");
@@ -184,7 +184,7 @@ async fn after_an_approval_was_committed_and_the_computer_learns_it() {
 async fn the_tree_grows_after_a_death_of_the_sequencer() {
     let home = Home::new();
     // Registered before: on a busy machine the passes would be over by then.
-    let machine = flow::machine(&home, &home.serve().await).await;
+    let machine = flow::machine(&home.serve().await).await;
     // Dies during a pass while events arrive.
     let mut server = home.serve_failing("sequence.pass=4*off->1*return").await;
     let client = Client::new();
@@ -222,7 +222,7 @@ async fn sent_until_death(server: &Server, machine: &Machine, chain: &mut Chain)
 async fn dies_while_counting(place: &str) {
     let home = Home::new().set("plans.FREE.memory_events", "10");
     let mut server = home.serve_failing(&format!("{place}=1*return")).await;
-    let (machine, client) = (flow::machine(&home, &server).await, Client::new());
+    let (machine, client) = (flow::machine(&server).await, Client::new());
     let mut chain = Chain::new(&machine);
     // The meter dies at the first event that it counts, perhaps before all three were sent.
     let sent = sent_until_death(&server, &machine, &mut chain).await;
@@ -263,7 +263,7 @@ async fn after_usage_was_counted() {
 async fn after_a_consent_change_was_committed_and_before_it_was_forwarded() {
     let home = Home::new();
     let mut server = home.serve_failing("outbox.before=1*return").await;
-    let (machine, client) = (flow::machine(&home, &server).await, Client::new());
+    let (machine, client) = (flow::machine(&server).await, Client::new());
     let person = flow::session(&home, "ada@example.com");
     let account = flow::text(&home.run(&["admin", "account", "list", "--json"]).json()[0], "user_account_id");
     home.run(&["admin", "machine", "attach", "--machine-uuid", &machine.uuid, "--account", &account]).said();
@@ -289,7 +289,7 @@ async fn an_unfinished_epoch_is_refused_and_started_again() {
     for place in ["epoch.begun", "epoch.recorded"] {
         let home = Home::new();
         let server = home.serve().await;
-        let machine = flow::machine(&home, &server).await;
+        let machine = flow::machine(&server).await;
         let event = Chain::new(&machine).next();
         flow::event(&server, &machine, &event).await.receipt();
         let id = flow::text(&event, "event_id");
@@ -338,7 +338,7 @@ fn told(home: &Home) -> Vec<usize> {
 async fn dies_while_matching(place: &str) {
     let home = Home::new().set("rules.message_every", "1s");
     let mut server = home.serve_failing(&format!("{place}=1*return")).await;
-    let (machine, client) = (flow::machine(&home, &server).await, Client::new());
+    let (machine, client) = (flow::machine(&server).await, Client::new());
     let person = flow::session(&home, "ada@example.com");
     let (_, user_code) = flow::device_code(&server, &machine).await;
     flow::device_approve(&server, &person, &user_code).await.unwrap().expect(200);

@@ -15,7 +15,7 @@ use crate::notified;
 async fn world(failpoints: &str) -> (Home, Server, Machine) {
     let home = Home::new().set("actors.restart.backoff_min", "10ms").set("actors.restart.backoff_max", "20ms");
     let server = home.serve_failing(failpoints).await;
-    let machine = flow::machine(&home, &server).await;
+    let machine = flow::machine(&server).await;
     (home, server, machine)
 }
 
@@ -335,7 +335,7 @@ async fn a_storm_of_restarts_ends_the_process_with_70() {
         );
         // The service manager starts it afresh, on the same data.
         let server = home.serve().await;
-        let machine = flow::machine(&home, &server).await;
+        let machine = flow::machine(&server).await;
         flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use app::config::live::is_live;
 use app::config::reading::{read, schema};
 use serde_json::{Map, Value, json};
 
@@ -100,6 +101,9 @@ fn described(value: &Value, path: &str, prose: &Prose) -> Value {
     };
     if let Some(comment) = prose.of(path) {
         schema["description"] = json!(comment);
+    }
+    if schema["type"] != "object" || value.is_null() {
+        schema["x-live"] = json!(is_live(path));
     }
     schema
 }

@@ -3,10 +3,12 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use app::config::LimitSettings;
+use arc_swap::ArcSwap;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
@@ -18,7 +20,11 @@ const FORGET_EVERY: u64 = 4096;
 
 /// The limiters, each with its own count per address.
 #[derive(Debug)]
-pub struct RateLimiters {
+pub struct RateLimiters(ArcSwap<Limiters>);
+
+#[derive(Debug)]
+struct Limiters {
+    settings: LimitSettings,
     registrations: Limiter,
     claim_starts: Limiter,
     code_guesses: Limiter,
@@ -29,38 +35,52 @@ pub struct RateLimiters {
 impl RateLimiters {
     /// Limiters with these quotas.
     pub fn new(settings: &LimitSettings) -> Self {
+        Self(ArcSwap::from_pointee(Limiters::new(settings)))
+    }
+
+    /// Replaces quotas that differ, and starts to count from zero then.
+    pub fn retune(&self, settings: &LimitSettings) {
+        if self.0.load().settings != *settings {
+            self.0.store(Arc::new(Limiters::new(settings)));
+        }
+    }
+
+    /// Counts a registration of an agent or a computer.
+    pub fn registration(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.0.load().registrations.check(address)
+    }
+
+    /// Counts the start of a claim.
+    pub fn claim_start(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.0.load().claim_starts.check(address)
+    }
+
+    /// Counts a code that a person typed.
+    pub fn code_guess(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.0.load().code_guesses.check(address)
+    }
+
+    /// Counts a request to sign in.
+    pub fn sign_in(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.0.load().sign_ins.check(address)
+    }
+
+    /// Counts a reading of a feed or an audit link.
+    pub fn link_read(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.0.load().link_reads.check(address)
+    }
+}
+
+impl Limiters {
+    fn new(settings: &LimitSettings) -> Self {
         Self {
+            settings: settings.clone(),
             registrations: Limiter::new("too_many_registrations", settings.registrations_per_minute),
             claim_starts: Limiter::new("too_many_claims", settings.claim_starts_per_minute),
             code_guesses: Limiter::new("too_many_guesses", settings.code_guesses_per_minute),
             sign_ins: Limiter::new("too_many_sign_ins", settings.sign_ins_per_minute),
             link_reads: Limiter::new("too_many_link_reads", settings.link_reads_per_minute),
         }
-    }
-
-    /// Counts a registration of an agent or a computer.
-    pub fn registration(&self, address: IpAddr) -> Result<(), ApiError> {
-        self.registrations.check(address)
-    }
-
-    /// Counts the start of a claim.
-    pub fn claim_start(&self, address: IpAddr) -> Result<(), ApiError> {
-        self.claim_starts.check(address)
-    }
-
-    /// Counts a code that a person typed.
-    pub fn code_guess(&self, address: IpAddr) -> Result<(), ApiError> {
-        self.code_guesses.check(address)
-    }
-
-    /// Counts a request to sign in.
-    pub fn sign_in(&self, address: IpAddr) -> Result<(), ApiError> {
-        self.sign_ins.check(address)
-    }
-
-    /// Counts a reading of a feed or an audit link.
-    pub fn link_read(&self, address: IpAddr) -> Result<(), ApiError> {
-        self.link_reads.check(address)
     }
 }
 
@@ -104,6 +124,9 @@ mod tests {
         assert_eq!(limits.code_guess(one).unwrap_err().code(), Code::TemporarilyUnavailable);
         assert!(limits.code_guess(other).is_ok());
         assert!(limits.claim_start(one).is_ok());
+        // Another quota starts with a count of 0.
+        limits.retune(&LimitSettings { code_guesses_per_minute: 1, ..settings });
+        assert!(limits.code_guess(one).is_ok() && limits.code_guess(one).is_err());
     }
 
     #[test]
@@ -114,7 +137,7 @@ mod tests {
         for address in 0..10 * u32::try_from(FORGET_EVERY).unwrap() {
             assert!(limits.registration(std::net::Ipv4Addr::from_bits(address).into()).is_ok());
         }
-        let remembered = limits.registrations.counts.as_ref().unwrap().len();
+        let remembered = limits.0.load().registrations.counts.as_ref().unwrap().len();
         assert!(remembered <= 2 * usize::try_from(FORGET_EVERY).unwrap(), "{remembered}");
     }
 

@@ -178,6 +178,9 @@ impl HttpState {
         let large_bodies = LargeBodies::new(batch, Arc::clone(&bodies));
         let checks = CredentialChecks::new(app.store.clone(), app.clock.clone(), batch.heartbeat);
         let places = Places::new(batch.streams_max, batch.streams_per_account_max);
+        let limits = Arc::new(RateLimiters::new(&settings.limits));
+        let retuned = Arc::clone(&limits);
+        app.live.follow(move |settings| retuned.retune(&settings.limits));
         Ok(Self(Arc::new(HttpParts {
             memory,
             requests: Requests::default(),
@@ -192,7 +195,7 @@ impl HttpState {
             cookies,
             description: Arc::new(documents.description),
             guides: Arc::new(Guides::new(&app.urls, settings)?),
-            limits: Arc::new(RateLimiters::new(&settings.limits)),
+            limits,
             origin,
             providers: Arc::new(providers),
             registry: Arc::new(RegistryDescription::new(&app.registry)),

@@ -9,6 +9,7 @@ mod differences;
 mod http;
 mod knowledge;
 mod limits;
+pub mod live;
 mod plans;
 pub mod reading;
 mod shared;
@@ -158,6 +159,8 @@ pub struct AdminSettings {
     #[serde(with = "humantime_serde")]
     pub stalled_after: Duration,
     pub free_bytes_min: u64,
+    #[serde(with = "humantime_serde")]
+    pub override_max: Duration,
 }
 
 impl Default for AdminSettings {
@@ -170,6 +173,7 @@ impl Default for AdminSettings {
             probe_deadline: Duration::from_secs(2),
             stalled_after: Duration::from_secs(3),
             free_bytes_min: 1 << 20,
+            override_max: Duration::from_hours(7 * 24),
         }
     }
 }

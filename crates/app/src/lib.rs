@@ -11,6 +11,7 @@ pub mod config;
 mod error;
 pub mod installation;
 mod knowledge;
+mod live;
 pub mod phase;
 pub mod services;
 mod supervised;
@@ -37,6 +38,7 @@ use actors::outbox::Outbox;
 use actors::presence::Presence;
 use actors::signin::SignIns;
 use actors::upstream::Upstream;
+use actors::watch::OverrideFollower;
 use actors::witness::Witnesses;
 use domain::ids::NodeId;
 use domain::node::CLOCK_DIFFERENCE_MAX;
@@ -53,6 +55,7 @@ use self::builder::Builder;
 pub use self::builder::{OUTBOX, host_name};
 pub use self::error::BuildError;
 pub use self::knowledge::extractor;
+pub use self::live::{LiveSettings, ReloadFault, Reloaded, SettingChange};
 use self::supervised::{Supervised, Wakers};
 use crate::config::{Settings, Urls};
 use crate::installation::LogStart;
@@ -70,8 +73,10 @@ pub struct App(Arc<AppState>);
 /// The parts of an [`App`].
 #[derive(Debug)]
 pub struct AppState {
-    /// The configuration.
+    /// The configuration of the start.
     pub settings: Settings,
+    /// The settings in force.
+    pub live: LiveSettings,
     /// The URLs under which clients reach the server.
     pub urls: Arc<Urls>,
     /// The current time.
@@ -183,6 +188,7 @@ impl App {
         let nodes = builder.nodes(&upstream, &knowledge.ingestion);
         let witnesses = installation::witnesses_of(&upstream, &settings)?;
 
+        let overrides = OverrideFollower::default();
         let supervised = Supervised {
             builder: &builder,
             lookup: &lookup,
@@ -199,11 +205,13 @@ impl App {
             nodes: &nodes,
             webhooks: webhooks.as_ref(),
             rules: rules.as_ref(),
+            overrides: overrides.clone(),
             wakers: Wakers::default(),
         };
         let root = start_actors(&rng, supervised).await?;
-        Ok(Self(Arc::new(AppState {
+        let app = Self(Arc::new(AppState {
             urls: Arc::new(urls),
+            live: LiveSettings::new(settings.clone()),
             settings,
             clock,
             rng,
@@ -229,7 +237,31 @@ impl App {
             search: knowledge.search,
             pipeline: knowledge.pipeline,
             root,
-        })))
+        }));
+        app.follow_overrides(&overrides).await;
+        Ok(app)
+    }
+
+    /// Puts the overrides of settings in force, now and with each pass of the actor that reads changes.
+    async fn follow_overrides(&self, overrides: &OverrideFollower) {
+        let found = self.store.setting_overrides(self.clock.now()).await;
+        let followed = match found {
+            Ok(found) => self.override_settings(found).await.map_err(|error| domain::reasons(&error)),
+            Err(error) => Err(domain::reasons(&error)),
+        };
+        if let Err(error) = followed {
+            tracing::warn!(error, "overrides of settings are not in force yet");
+        }
+        let app = self.downgrade();
+        overrides.set(Box::new(move |found| {
+            let app = app.upgrade();
+            Box::pin(async move {
+                match app {
+                    Some(app) => Ok(app.override_settings(found).await?),
+                    None => Ok(()),
+                }
+            })
+        }));
     }
 }
 

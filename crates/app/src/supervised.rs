@@ -21,7 +21,7 @@ use actors::presence::PresencePass;
 use actors::rule::RulePass;
 use actors::sequence::Sequence;
 use actors::upstream::Upstream;
-use actors::watch::ChangeFeed;
+use actors::watch::{ChangeFeed, OverrideFollower};
 use actors::webhook::WebhookPass;
 use actors::witness::Witnesses;
 use actors::{ActorKind, jitter};
@@ -101,6 +101,7 @@ pub(super) struct Supervised<'s> {
     pub webhooks: Option<&'s WebhookPass>,
     /// Only with the embedded log.
     pub rules: Option<&'s RulePass>,
+    pub overrides: OverrideFollower,
     pub wakers: Wakers,
 }
 
@@ -199,6 +200,7 @@ impl Supervised<'_> {
             claims: self.claims.clone(),
             devices: self.devices.clone(),
             keep_retired_for: settings.claims.keep_keys_for(),
+            overrides: self.overrides.clone(),
             waker: changed.clone(),
         };
         let janitor = Janitor {

@@ -53,6 +53,11 @@ impl Default for Settings {
     }
 }
 
+type ReplaceFilter = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>;
+
+/// Replaces the filter of the process's log lines. Empty if another program set the subscriber.
+static FILTER: OnceLock<ReplaceFilter> = OnceLock::new();
+
 static RECORDED: OnceLock<Option<Metrics>> = OnceLock::new();
 
 /// Starts logs to standard error and metrics. Only the first call of a process has an effect.
@@ -60,17 +65,30 @@ pub fn begin(settings: &Settings) {
     let filter = EnvFilter::try_new(&settings.log).unwrap_or_else(|_| EnvFilter::new("info"));
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    // Fails if a subscriber exists, as in a test that starts several servers.
+    // Each fails if a subscriber exists, as in a test that starts several servers.
     let _ = match settings.format {
-        LogFormat::Text => lines.event_format(TextLines::default()).finish().with(RequestSpans).try_init(),
-        LogFormat::Json => lines
-            .fmt_fields(JsonFields::new())
-            .event_format(JsonLines::default())
-            .finish()
-            .with(RequestSpans)
-            .try_init(),
+        LogFormat::Text => {
+            let lines = lines.event_format(TextLines::default()).with_filter_reloading();
+            let handle = lines.reload_handle();
+            let begun = lines.finish().with(RequestSpans).try_init();
+            begun.is_ok()
+                && FILTER.set(Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))).is_ok()
+        }
+        LogFormat::Json => {
+            let lines = lines.fmt_fields(JsonFields::new()).event_format(JsonLines::default()).with_filter_reloading();
+            let handle = lines.reload_handle();
+            let begun = lines.finish().with(RequestSpans).try_init();
+            begun.is_ok()
+                && FILTER.set(Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))).is_ok()
+        }
     };
     begin_counting();
+}
+
+/// Replaces the filter of the log lines while they are written, and returns why it is not a filter.
+pub fn replace_filter(filter: &str) -> Result<(), String> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| error.to_string())?;
+    FILTER.get().map_or(Ok(()), |replace| replace(filter))
 }
 
 /// Starts counting. Must be called before the first actor is created: addresses register their counters then.

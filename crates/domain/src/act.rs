@@ -37,6 +37,9 @@ pub enum ActKind {
     BackupCreate,
     BackupRestore,
     Migrate,
+    ConfigReload,
+    ConfigSet,
+    ConfigUnset,
 }
 
 impl ActKind {
@@ -53,28 +56,31 @@ impl ActKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
-pub enum Door {
+pub enum ActDoor {
     /// A command on the machine of the database or of a node.
     Shell,
+    /// A signal to the server's process.
+    Signal,
 }
 
 /// Who did it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Operator {
+pub struct ActAuthor {
     /// The way on which the act came.
-    pub door: Door,
-    /// User id of the process.
-    pub uid: u32,
+    pub door: ActDoor,
+    /// User id of the command; a signal has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
     /// User id of the person who ran the command with `sudo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sudo_uid: Option<u32>,
 }
 
-impl fmt::Display for Operator {
-    /// `shell:1000`, or `shell:0 (sudo 1000)`.
+impl fmt::Display for ActAuthor {
+    /// `shell:1000`, `shell:0 (sudo 1000)` or `signal`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let door: &str = self.door.into();
-        write!(f, "{door}:{}", self.uid)?;
+        f.write_str(self.door.into())?;
+        self.uid.map_or(Ok(()), |uid| write!(f, ":{uid}"))?;
         self.sudo_uid.map_or(Ok(()), |uid| write!(f, " (sudo {uid})"))
     }
 }
@@ -131,7 +137,7 @@ pub struct OperatorAct {
     /// What was done.
     pub act: ActKind,
     /// Who did it.
-    pub by: Operator,
+    pub by: ActAuthor,
     /// Name of the host on which it was done.
     pub node: String,
     /// The object, such as `account:ID`; `None` if the act is about the whole installation.
@@ -152,12 +158,12 @@ pub struct OperatorAct {
 }
 
 impl OperatorAct {
-    /// The start of the event types. The registry contains none of them, and an event of such a type that a sender sends as
+    /// The start of the event types. The registry contains no such type, and an event of such a type that a sender sends as
     /// `svc-control-plane` is held.
     pub const PREFIX: &'static str = "operator.";
 
     /// An act about the whole installation.
-    pub fn new(act: ActKind, by: Operator, node: impl Into<String>) -> Self {
+    pub fn new(act: ActKind, by: ActAuthor, node: impl Into<String>) -> Self {
         Self { act, by, node: node.into(), target: None, before: None, after: None, reason: None, until: None }
     }
 
@@ -218,7 +224,7 @@ mod tests {
     fn the_event_is_sealed_and_no_sender_can_report_it() {
         let (rng, now) = (Rng::seeded(1), Timestamp::UNIX_EPOCH);
         let installation: InstallationId = rng.uuid_v7(now).into();
-        let by = Operator { door: Door::Shell, uid: 0, sudo_uid: Some(1000) };
+        let by = ActAuthor { door: ActDoor::Shell, uid: Some(0), sudo_uid: Some(1000) };
         assert_eq!(by.to_string(), "shell:0 (sudo 1000)");
         for act in ActKind::ALL {
             let whole = OperatorAct::new(*act, by.clone(), "node-1")

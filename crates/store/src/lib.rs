@@ -12,6 +12,7 @@
 //! | [`machine`] | computers, their secrets, and their attachments |
 //! | [`device`] | codes by which computers are attached |
 //! | [`consent`] | consent levels |
+//! | [`setting`] | overrides of live settings |
 //! | [`signin`] | sign-in codes |
 //! | [`outbox`] | events of the service itself that wait to be forwarded |
 //! | [`session`] | signed-in browsers |
@@ -79,6 +80,7 @@ pub mod recorder;
 pub mod replica;
 pub mod rule;
 pub mod session;
+pub mod setting;
 pub mod signin;
 pub mod space;
 pub mod token;

@@ -144,6 +144,8 @@ pub enum Operation {
     ListActs,
     ReadAct,
     ResendActs,
+    ListSettingOverrides,
+    OverrideSetting,
     ListRecordersOfAccount,
     LookCredentialUp,
     LookUpApiKey,

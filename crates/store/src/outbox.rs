@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
-use crate::pool::{Query, Tx, query, scalar};
+use crate::pool::{Query, Tx, query};
 use crate::row::{digest, limit, parsed, parsed_opt, undecodable};
 use crate::{Store, in_transaction};
 
@@ -90,19 +90,19 @@ impl Store {
     /// Chains with waiting events: acts of operators first, then identities, longest waiting first.
     #[boxed]
     pub async fn outbox_chains(&self, identities_max: usize) -> Result<Vec<ServiceChain>, StoreError> {
-        const ACTS: &str = "SELECT COUNT(*) FROM (SELECT id FROM operator_acts WHERE sent_at IS NULL LIMIT 1) a";
-        const IDENTITIES: &str =
-            "SELECT user_cuid FROM consent_outbox GROUP BY user_cuid ORDER BY MIN(created_at), user_cuid LIMIT $1";
-        let acts: i64 = scalar(ACTS).fetch_one(&self.pool).during(Operation::ListChainsInOutbox).await?;
-        let rows: Vec<String> = scalar(IDENTITIES)
-            .bind(limit(identities_max))
-            .fetch_all(&self.pool)
-            .during(Operation::ListChainsInOutbox)
-            .await?;
-        let mut chains = Vec::with_capacity(rows.len() + 1);
-        chains.extend((acts > 0).then_some(ServiceChain::Installation));
-        for text in &rows {
-            chains.push(ServiceChain::Identity(parsed("consent_outbox.user_cuid", text)?));
+        // One statement: idle nodes execute it every few seconds. The identity of the installation's chain is null.
+        const SQL: &str =
+            "SELECT CAST(NULL AS TEXT) AS user_cuid WHERE EXISTS (SELECT 1 FROM operator_acts WHERE sent_at IS NULL)
+            UNION ALL SELECT user_cuid FROM (SELECT user_cuid FROM consent_outbox GROUP BY user_cuid
+                ORDER BY MIN(created_at), user_cuid LIMIT $1) i";
+        let rows: Vec<(Option<String>,)> =
+            query(SQL).bind(limit(identities_max)).fetch_all(&self.pool).during(Operation::ListChainsInOutbox).await?;
+        let mut chains = Vec::with_capacity(rows.len());
+        for (user_cuid,) in &rows {
+            chains.push(match user_cuid {
+                Some(text) => ServiceChain::Identity(parsed("consent_outbox.user_cuid", text)?),
+                None => ServiceChain::Installation,
+            });
         }
         Ok(chains)
     }

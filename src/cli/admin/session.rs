@@ -42,7 +42,7 @@ pub enum Command {
 /// Runs the subcommand.
 pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     let Command::Create { email, silent, because, format } = command;
-    let entry = Entry { email: &email, silent, reason: because.reason };
+    let entry = SignInAs { email: &email, silent, reason: because.reason };
     let made = sign_in(&context.store, context.settings, (&context.clock, &context.rng), entry).await?;
     let value = json!({
         "name": made.name,
@@ -73,7 +73,7 @@ impl OpenedSession {
 const LASTS_MAX: TimeDelta = TimeDelta::hours(1);
 
 /// An operator's sign-in as a person.
-pub struct Entry<'e> {
+pub struct SignInAs<'e> {
     /// The person.
     pub email: &'e Email,
     /// Whether the person is not mailed.
@@ -87,7 +87,7 @@ pub async fn sign_in(
     store: &Store,
     settings: &Settings,
     (clock, rng): (&Clock, &Rng),
-    Entry { email, silent, reason }: Entry<'_>,
+    SignInAs { email, silent, reason }: SignInAs<'_>,
 ) -> Result<OpenedSession, Failure> {
     let now = clock.now();
     let person = store.person_sign_in(email, settings.signin.create_account, now, rng).await;

@@ -10,7 +10,7 @@ use domain::ids::{Email, RegistrationId};
 use domain::{Clock, Rng};
 use store::Store;
 
-use crate::cli::admin::{Entry, sign_in};
+use crate::cli::admin::{SignInAs, sign_in};
 use crate::cli::failure::Failure;
 use crate::cli::main_database::open_store_if_there;
 
@@ -53,7 +53,7 @@ impl Operator<'_> {
         if !is_known || !(configured == Some(url) || is_here(url)) {
             return Err(elsewhere(url));
         }
-        let entry = Entry { email: self.email, silent: true, reason: REASON.parse().ok() };
+        let entry = SignInAs { email: self.email, silent: true, reason: REASON.parse().ok() };
         let signed_in = sign_in(store, self.settings, (&Clock::system(), &Rng::system()), entry).await?;
         Ok(Credential::Cookie(signed_in.cookie()))
     }

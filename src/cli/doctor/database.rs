@@ -2,7 +2,7 @@
 
 use app::config::Settings;
 use app::installation::{Mismatch, is_lone_log};
-use domain::reasons;
+use domain::{Clock, reasons};
 use store::{Pool, Store, StoreError};
 
 use super::clock::ClockReference;
@@ -62,6 +62,18 @@ pub(super) async fn read_through(about: &'static str, pool: &Pool) -> Finding {
     }
 }
 
+/// Reports overrides of settings, of which the file says nothing.
+async fn overridden(store: &Store) -> Option<Finding> {
+    const OVERRIDES: &str = "overrides";
+    let overrides = match store.setting_overrides(Clock::system().now()).await {
+        Ok(overrides) => overrides,
+        Err(error) => return Some(Finding::bad(OVERRIDES, reasons(&error), "check the database's log")),
+    };
+    let paths: Vec<&str> = overrides.iter().map(|found| found.path.as_str()).collect();
+    let advice = "`attache config overrides` shows them with their ends, `attache config unset` removes one";
+    (!paths.is_empty()).then(|| Finding::doubtful(OVERRIDES, paths.join(", "), advice))
+}
+
 async fn of_store(settings: &Settings, store: &Store, deep: bool) -> Vec<Finding> {
     let mut findings = vec![match store.pool().describe().await {
         Ok(words) => Finding::good(DATABASE, words.join(", ")),
@@ -85,6 +97,7 @@ async fn of_store(settings: &Settings, store: &Store, deep: bool) -> Vec<Finding
         }
     });
     findings.push(nodes::check(settings, store).await);
+    findings.extend(overridden(store).await);
     if deep {
         findings.push(read_through("file", store.pool()).await);
     }

@@ -97,7 +97,7 @@ async fn installed(settings: &Settings, log: &Log) -> Option<Finding> {
     })
 }
 
-/// Compares the acts of operators with the log, or reports only those that wait.
+/// Compares the acts of operators with the log, or reports only the acts that wait.
 async fn acts(settings: &Settings, log: &Log, deep: bool) -> Option<Finding> {
     const WAIT_MAX: TimeDelta = TimeDelta::minutes(1);
     let advice = "a running server sends them: start it, or check its failing passes (`outbox`)";

@@ -3,6 +3,7 @@
 //! The serialised default settings are the list of valid settings. Each value from a file or the environment is inserted into the
 //! defaults separately and parsed; a value that does not fit is reported with its place and left out, and reading continues.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -56,8 +57,27 @@ struct Given {
     readings: Vec<Value>,
 }
 
+/// A valid configuration with the places of its values.
+#[derive(Debug, Clone)]
+pub struct Layers {
+    /// The settings that result.
+    pub settings: Settings,
+    /// Values of the file by their paths.
+    pub file: BTreeMap<String, Value>,
+    /// Values of the environment by their paths, which take precedence.
+    pub environment: BTreeMap<String, Value>,
+}
+
 /// Reads a file (`None`: `config.toml` in the working folder, if it exists) and the environment.
 pub fn load(file: Option<&Path>, environment: impl Iterator<Item = (String, String)>) -> Result<Settings, Problems> {
+    load_layers(file, environment).map(|layers| layers.settings)
+}
+
+/// The same, with the places of the values.
+pub fn load_layers(
+    file: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+) -> Result<Layers, Problems> {
     let (path, required) = match file {
         Some(path) => (path.to_owned(), true),
         None => (PathBuf::from("config.toml"), false),
@@ -70,19 +90,53 @@ pub fn load(file: Option<&Path>, environment: impl Iterator<Item = (String, Stri
             return Err(Problems(vec![Problem { place: path.display().to_string(), path: String::new(), reason }]));
         }
     };
-    read(&path.display().to_string(), &text, environment)
+    read_layers(&path.display().to_string(), &text, environment)
+}
+
+/// Reads a value of one setting, which takes precedence over file and environment: TOML, or plain text. All rules are checked.
+pub fn value_of(
+    path: &str,
+    text: &str,
+    file: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+) -> Result<Value, Problems> {
+    let name = environment_name(path);
+    let others = environment.filter(|(other, _)| *other != name);
+    let read = load_layers(file, others.chain([(name.clone(), text.to_owned())]));
+    let mut layers = read.map_err(|Problems(mut problems)| {
+        for problem in &mut problems {
+            if problem.place == name {
+                "the value".clone_into(&mut problem.place);
+            }
+        }
+        Problems(problems)
+    })?;
+    let missing =
+        || Problem { place: "the value".to_owned(), path: path.to_owned(), reason: "is not a setting".to_owned() };
+    layers.environment.remove(path).ok_or_else(|| Problems(vec![missing()]))
 }
 
 /// Reads the text of a file named `name`, then the environment.
 pub fn read(name: &str, text: &str, environment: impl Iterator<Item = (String, String)>) -> Result<Settings, Problems> {
+    read_layers(name, text, environment).map(|layers| layers.settings)
+}
+
+fn read_layers(
+    name: &str,
+    text: &str,
+    environment: impl Iterator<Item = (String, String)>,
+) -> Result<Layers, Problems> {
     let schema = schema();
     let mut problems = Vec::new();
     let mut given = from_file(name, text, &schema, &mut problems);
+    let of_file = given.len();
     given.extend(from_environment(environment, &schema, &mut problems));
 
     let mut tree = Value::Object(Map::new());
-    for value in &given {
+    let mut layers = [BTreeMap::new(), BTreeMap::new()];
+    for (number, value) in given.iter().enumerate() {
         if let Some(fitting) = value.readings.iter().find(|reading| tried(value, reading).is_ok()) {
+            layers[usize::from(number >= of_file)].insert(value.path.join("."), fitting.clone());
             put(&mut tree, &value.path, fitting.clone());
         } else {
             let reason = value.readings.first().and_then(|reading| tried(value, reading).err()).unwrap_or_default();
@@ -101,7 +155,8 @@ pub fn read(name: &str, text: &str, environment: impl Iterator<Item = (String, S
         let place = source.map_or_else(|| name.to_owned(), |value| value.place.clone());
         problems.push(Problem { place, path, reason });
     }
-    if problems.is_empty() { Ok(settings) } else { Err(Problems(problems)) }
+    let [file, environment] = layers;
+    if problems.is_empty() { Ok(Layers { settings, file, environment }) } else { Err(Problems(problems)) }
 }
 
 /// Parses all values together. Each value is valid by itself; an invalid combination is an error and must not silently become

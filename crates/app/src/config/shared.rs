@@ -14,6 +14,11 @@ const SECRETS: [&str; 5] = ["password", "token", "api_key", "client_secret", "en
 const LOCAL: [&str; 7] =
     ["data", "telemetry", "http.bind", "admin.bind", "knowledge.bind", "database.url", "mail.smtp.url"];
 
+/// Whether a setting of this name is a secret.
+pub fn is_secret(name: &str) -> bool {
+    SECRETS.contains(&name)
+}
+
 impl Settings {
     /// SHA-256 of the canonical bytes of the shared settings, without secrets and settings of a single node. The registry file
     /// counts by its content.
@@ -57,7 +62,7 @@ fn remove(tree: &mut Map<String, Value>, path: &str) {
 }
 
 fn without_secrets(tree: &mut Map<String, Value>) {
-    tree.retain(|name, _| !SECRETS.contains(&name.as_str()));
+    tree.retain(|name, _| !is_secret(name));
     for value in tree.values_mut() {
         match value {
             Value::Object(section) => without_secrets(section),

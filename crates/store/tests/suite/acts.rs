@@ -1,6 +1,6 @@
 //! Acts of operators: written with their effect, in one chain.
 
-use domain::act::{ActKind, ActOutcome, Door, Operator, OperatorAct};
+use domain::act::{ActAuthor, ActDoor, ActKind, ActOutcome, OperatorAct};
 use domain::chain::Prev;
 use domain::envelope::{AgentKinds, Sealed};
 use domain::ids::{EventId, InstallationId};
@@ -21,9 +21,9 @@ async fn installed(world: &World) -> InstallationId {
 }
 
 /// A handle for the next effect, and the id of its act.
-fn acting(world: &World, kind: ActKind) -> (EventId, Store) {
-    let by = Operator { door: Door::Shell, uid: 1000, sudo_uid: None };
-    let id = world.event();
+fn acting(world: &World, kind: ActKind, second: i64) -> (EventId, Store) {
+    let by = ActAuthor { door: ActDoor::Shell, uid: Some(1000), sudo_uid: None };
+    let id = world.rng.uuid_v7(at(second)).into();
     (id, world.store.acting(id, OperatorAct::new(kind, by, "node-1")))
 }
 
@@ -50,10 +50,10 @@ on_each_database! {
     async fn an_act_is_written_with_its_effect_and_a_refused_one_by_itself(world: &World) {
         let installation = installed(world).await;
         let account = world.account("ada@example.com").await;
-        let (plan, store) = acting(world, ActKind::PlanSet);
+        let (plan, store) = acting(world, ActKind::PlanSet, 1);
         assert!(store.account_plan_set(&account, Plan::Pro, at(1)).await.unwrap());
         store.act_settle(ActOutcome::Refused, at(1)).await.unwrap();
-        let (refused, store) = acting(world, ActKind::BalanceAdd);
+        let (refused, store) = acting(world, ActKind::BalanceAdd, 2);
         let added = store.balance_add(&"nobody".parse().unwrap(), 5, "gift", at(2), &world.rng).await.unwrap();
         assert_eq!(added, BalanceAdd::NoAccount);
         assert_eq!(world.store.act(refused).await.unwrap(), None, "the effect was rolled back, and the act with it");
@@ -79,7 +79,7 @@ on_each_database! {
         let (account, cuid) = (world.account("ada@example.com").await, world.cuid());
         let mut done = Vec::new();
         let mut begin = |kind| {
-            let (id, store) = acting(world, kind);
+            let (id, store) = acting(world, kind, 0);
             done.push(id);
             store
         };
@@ -110,7 +110,7 @@ on_each_database! {
         installed(world).await;
         assert_eq!(world.store.acts_waiting_since().await.unwrap(), None);
         for second in 0..3 {
-            let (_, store) = acting(world, ActKind::Migrate);
+            let (_, store) = acting(world, ActKind::Migrate, second);
             store.act_settle(ActOutcome::Applied, at(second)).await.unwrap();
         }
         assert_eq!(world.store.acts_waiting_since().await.unwrap(), Some(now()));
@@ -126,7 +126,7 @@ on_each_database! {
         assert_eq!(world.store.outbox_rechain(&CHAIN, 0, 4).await.unwrap(), 2);
         let moved = waiting(&world.store).await;
         assert_eq!((moved.len(), moved[0].envelope.chain_epoch), (2, 4));
-        let (_, store) = acting(world, ActKind::Migrate);
+        let (_, store) = acting(world, ActKind::Migrate, 4);
         store.act_settle(ActOutcome::Applied, at(4)).await.unwrap();
         assert_eq!(waiting(&world.store).await.len(), 3);
 
@@ -144,7 +144,7 @@ on_each_database! {
         let second = world.second().await;
         let mut writing = tokio::task::JoinSet::new();
         for round in 0..8 {
-            let by = Operator { door: Door::Shell, uid: round, sudo_uid: None };
+            let by = ActAuthor { door: ActDoor::Shell, uid: Some(round), sudo_uid: None };
             let store = if round % 2 == 0 { &world.store } else { &second };
             let store = store.acting(world.event(), OperatorAct::new(ActKind::Migrate, by, "node-1"));
             writing.spawn(async move { store.act_settle(ActOutcome::Applied, at(round.into())).await.unwrap() });

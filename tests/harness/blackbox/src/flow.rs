@@ -66,13 +66,25 @@ pub fn uuid() -> String {
     Rng::system().uuid_v7(Clock::system().now()).to_string()
 }
 
-/// Registers a computer as the operator; asserts that the running server accepts it.
-pub async fn machine(home: &Home, server: &Server) -> Machine {
+/// Registers a computer, without an act of the operator, which would be an event of the log.
+pub async fn machine(server: &Server) -> Machine {
+    Client::new().machine(&server.url, &Rng::system().cuid2(), &uuid()).await
+}
+
+/// Registers a computer as the operator.
+pub fn machine_by_operator(home: &Home) -> Machine {
     let (user_cuid, uuid) = (Rng::system().cuid2(), uuid());
     let added = home.run(&["admin", "machine", "add", "--user-cuid", &user_cuid, "--machine-uuid", &uuid]);
-    let machine = Machine { user_cuid, uuid, secret: added.said().to_owned() };
-    Client::new().get(&format!("{}/api/v1/activity", server.url), &machine).await.expect(200);
-    machine
+    Machine { user_cuid, uuid, secret: added.said().to_owned() }
+}
+
+/// Waits until the signed log contains all acts of operators, and returns their number. The home needs a short `consent.outbox_every`.
+pub async fn acts_sent(home: &Home) -> usize {
+    eventually("all acts are in the log", async || {
+        let verified = home.run(&["admin", "act", "verify", "--json"]).json();
+        (verified["waiting"] == 0).then(|| verified["proven"].as_u64().unwrap().try_into().unwrap())
+    })
+    .await
 }
 
 /// Signs a person in as the operator; returns the session.

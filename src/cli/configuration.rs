@@ -1,0 +1,252 @@
+//! `attache config`: shows the settings and their places, and overrides live ones for a time. Running servers apply an override within a
+//! second or two.
+
+use std::path::Path;
+use std::time::Duration;
+
+use app::config::Settings;
+use app::config::live::{SettingEffect, effect_of, is_live};
+use app::config::reading::{Layers, load_layers, paths, schema, value_of};
+use clap::{Args, Subcommand};
+use domain::act::ActKind;
+use domain::clock::date_time;
+use domain::{Clock, Rng, Timestamp};
+use serde_json::{Value, json};
+use store::Store;
+use store::setting::{OverrideSet, SettingOverride};
+
+use super::acts::{Acting, Because, by_shell};
+use super::failure::{Done, Failure, FailureKind};
+use super::main_database::open_store;
+use super::output;
+
+/// Subcommands of `attache config`.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Show settings with their values, the places of these, and when a change takes effect
+    Show {
+        /// Setting or section, for example actors.ordered [default: all settings]
+        path: Option<String>,
+        /// Print the result as JSON, with the value of each place
+        #[arg(long)]
+        json: bool,
+    },
+    /// Override a live setting for a time, on all nodes or on one
+    Set {
+        /// Path of the setting
+        path: String,
+        /// The value, as in the file
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+        /// Time after which the override ends by itself, such as 30m
+        #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = duration)]
+        lasts: Duration,
+        /// Keep the override until `attache config unset`
+        #[arg(long, conflicts_with = "lasts")]
+        until_unset: bool,
+        /// Replace the override of another operator
+        #[arg(long)]
+        replace: bool,
+        #[command(flatten)]
+        change: ChangeOptions,
+    },
+    /// Remove an override
+    Unset {
+        /// Path of the setting
+        path: String,
+        #[command(flatten)]
+        change: ChangeOptions,
+    },
+    /// List the overrides in force
+    Overrides {
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Options of changes.
+#[derive(Debug, Args)]
+pub struct ChangeOptions {
+    /// Name of the host of the only node that is affected [default: all nodes]
+    #[arg(long)]
+    node: Option<String>,
+    #[command(flatten)]
+    because: Because,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime_serde::re::humantime::parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// Runs the subcommand with this file and the environment.
+pub async fn run(command: Command, file: Option<&Path>) -> Done {
+    let read = load_layers(file, std::env::vars());
+    let layers = read.map_err(|problems| Failure::of(FailureKind::Configuration, problems.to_string()))?;
+    match command {
+        Command::Show { path, json } => show(path.as_deref(), json, &layers),
+        Command::Set { path, value, lasts, until_unset, replace, change } => {
+            let lasts = (!until_unset).then_some(lasts);
+            let value = new_value(&path, &value, lasts, file, &layers)?;
+            let database = Database::open(&layers.settings).await?;
+            let until = lasts.map(|lasts| database.clock.now() + lasts);
+            let done = set(&database, (path, value, until), replace, change).await;
+            database.store.close().await;
+            done
+        }
+        Command::Unset { path, change } => {
+            let database = Database::open(&layers.settings).await?;
+            let done = unset(&database, &path, change).await;
+            database.store.close().await;
+            done
+        }
+        Command::Overrides { json } => {
+            let database = Database::open(&layers.settings).await?;
+            let overrides = database.store.setting_overrides(database.clock.now()).await.map_err(Failure::caused);
+            database.store.close().await;
+            let rows: Vec<Value> = overrides?.iter().map(overridden).collect();
+            output::list(json, &rows, &["path", "node", "value", "until", "set_by"]);
+            Ok(())
+        }
+    }
+}
+
+/// The main database and its clock.
+struct Database {
+    store: Store,
+    clock: Clock,
+    rng: Rng,
+}
+
+impl Database {
+    async fn open(settings: &Settings) -> Result<Self, Failure> {
+        let database = Self { store: open_store(settings).await?, clock: Clock::system(), rng: Rng::system() };
+        database.store.clock_follow(&database.clock).await.map_err(Failure::caused)?;
+        Ok(database)
+    }
+
+    fn acting(&self, kind: ActKind, (path, node): (&str, Option<&str>), because: Because) -> Acting<'_> {
+        let node = node.map(|node| format!("@{node}")).unwrap_or_default();
+        let act = by_shell(kind).on("setting", format!("{path}{node}")).because(because.reason);
+        Acting::new(&self.store, (&self.clock, &self.rng), act)
+    }
+}
+
+/// Checks the new value of a setting by the rules of the file.
+fn new_value(
+    path: &str,
+    text: &str,
+    lasts: Option<Duration>,
+    file: Option<&Path>,
+    layers: &Layers,
+) -> Result<Value, Failure> {
+    let value = value_of(path, text, file, std::env::vars());
+    let value = value.map_err(|problems| Failure::of(FailureKind::Configuration, problems.to_string()))?;
+    if !is_live(path) {
+        return Err(Failure::refused(format!(
+            "{path} takes effect with a restart: change it in the file\n  `attache config show` names the settings that are live"
+        )));
+    }
+    let max = layers.settings.admin.override_max;
+    if lasts.is_some_and(|lasts| lasts > max) {
+        let max = humantime_serde::re::humantime::format_duration(max);
+        return Err(Failure::refused(format!("an override lasts {max} at most (admin.override_max)")));
+    }
+    Ok(value)
+}
+
+async fn set(
+    database: &Database,
+    (path, value, until): (String, Value, Option<Timestamp>),
+    replaces: bool,
+    ChangeOptions { node, because, json }: ChangeOptions,
+) -> Done {
+    let acting = database.acting(ActKind::ConfigSet, (&path, node.as_deref()), because);
+    let new = SettingOverride { path, node, value, until, set_by: acting.author.clone() };
+    let set = acting.store.setting_override(&new, replaces, database.clock.now()).await;
+    match acting.settle(set).await? {
+        OverrideSet::Set => {
+            let shown = overridden(&new);
+            output::show(json, &shown, || {
+                format!("{}; running servers apply it within a second or two", sentence(&new))
+            });
+            Ok(())
+        }
+        OverrideSet::Taken(old) => {
+            Err(Failure::refused(format!("{}, set by {}\n  `--replace` takes it over", sentence(&old), old.set_by)))
+        }
+    }
+}
+
+async fn unset(database: &Database, path: &str, ChangeOptions { node, because, json }: ChangeOptions) -> Done {
+    let acting = database.acting(ActKind::ConfigUnset, (path, node.as_deref()), because);
+    let ended = acting.store.setting_override_end(path, node.as_deref(), database.clock.now()).await;
+    if !acting.settle(ended).await? {
+        return Err(Failure::not_found("no such override is in force: `attache config overrides` lists them"));
+    }
+    output::show(json, &json!({ "unset": path, "node": node }), || {
+        format!("{path} has the value of the configuration again, within a second or two")
+    });
+    Ok(())
+}
+
+/// The override as a sentence, without its end.
+fn sentence(found: &SettingOverride) -> String {
+    let place = found.node.as_deref().map_or_else(|| "all nodes".to_owned(), |node| format!("node {node}"));
+    let until = found.until.map_or_else(|| "`attache config unset`".to_owned(), date_time);
+    format!("{} is {} on {place} until {until}", found.path, found.value)
+}
+
+fn overridden(found: &SettingOverride) -> Value {
+    json!({
+        "path": found.path,
+        "node": found.node,
+        "value": found.value,
+        "until": found.until.map(date_time),
+        "set_by": found.set_by,
+    })
+}
+
+fn show(path: Option<&str>, json: bool, layers: &Layers) -> Done {
+    let (in_force, defaults) = (serde_json::to_value(&layers.settings).map_err(Failure::caused)?, schema());
+    let is_asked = |candidate: &str| {
+        let rest = path.map_or(Some(""), |path| candidate.strip_prefix(path));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.') || path.is_none())
+    };
+    let paths = paths(&defaults);
+    let asked = paths.iter().filter(|path| is_asked(path));
+    let rows: Vec<Value> = asked.map(|path| described(path, layers, &in_force, &defaults)).collect();
+    if rows.is_empty() {
+        return Err(Failure::not_found("no setting has this path: `attache config show` lists them"));
+    }
+    output::list(json, &rows, &["path", "value", "source", "change"]);
+    Ok(())
+}
+
+fn described(path: &str, layers: &Layers, in_force: &Value, defaults: &Value) -> Value {
+    let effect = effect_of(path).unwrap_or(SettingEffect::Restart);
+    let hidden = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => Value::Null,
+        Some(_) if effect == SettingEffect::Never => json!("…"),
+        Some(value) => value.clone(),
+    };
+    let pointer = format!("/{}", path.replace('.', "/"));
+    let (of_file, of_environment) = (layers.file.get(path), layers.environment.get(path));
+    let source = match (of_environment, of_file) {
+        (Some(_), _) => "environment",
+        (None, Some(_)) => "file",
+        (None, None) => "default",
+    };
+    json!({
+        "path": path,
+        "value": hidden(in_force.pointer(&pointer)),
+        "source": source,
+        "change": effect.as_str(),
+        "default": hidden(defaults.pointer(&pointer)),
+        "file": hidden(of_file),
+        "environment": hidden(of_environment),
+    })
+}
