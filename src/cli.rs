@@ -47,6 +47,7 @@ mod receipt;
 mod replacement;
 mod search;
 mod serve;
+mod service_manager;
 mod session;
 mod signing_keys;
 mod space;

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use tokio::signal::unix::Signal;
 
 use super::acts::{Acting, by_signal};
+use super::service_manager;
 
 /// Pause between two attempts to record an act.
 const RECORD_EVERY: Duration = Duration::from_secs(5);
@@ -18,7 +19,9 @@ const RECORD_EVERY: Duration = Duration::from_secs(5);
 pub async fn watch(mut hangup: Signal, file: Option<PathBuf>, app: WeakApp) {
     while hangup.recv().await.is_some() {
         let Some(app) = app.upgrade() else { return };
+        service_manager::reloading();
         reload(file.as_deref(), app).await;
+        service_manager::ready();
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::ending::{Ending, Endings, unwatched};
 use super::failure::{Done, Failure, FailureKind};
 use super::start_screen::StartScreen;
-use super::{hangup, output, terminal};
+use super::{hangup, output, service_manager, terminal};
 use crate::server::Server;
 
 /// Options of `attache serve`.
@@ -63,12 +63,15 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
     };
     announce(&server);
     tokio::spawn(hangup::watch(hangup, file.clone(), server.app.downgrade()));
+    tokio::spawn(service_manager::watch(server.app.downgrade()));
+    service_manager::ready();
     let start = StartScreen::of(&server, file.as_deref());
     output::print(&if terminal::is_watched() { start.screen() } else { start.line() });
     let ending = tokio::select! {
         ending = endings.next() => ending,
         outcome = server.given_up() => return Err(gave_up(&outcome)),
     };
+    service_manager::stopping();
     tracing::info!("draining; a second signal ends the process immediately");
     let root = server.app.root.clone();
     let leaving = async {

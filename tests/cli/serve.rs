@@ -267,6 +267,34 @@ async fn a_hangup_puts_live_settings_in_force_and_names_the_others() {
     assert_eq!(server.process.exit().await.code(), Some(0));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_service_manager_learns_of_start_reload_life_and_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let socket = tokio::net::UnixDatagram::bind(&path).unwrap();
+    let home = Home::new().environment("NOTIFY_SOCKET", path.to_str().unwrap()).environment("WATCHDOG_USEC", "200000");
+    let mut server = home.serve().await;
+    let next = async |wanted: &str| {
+        let mut message = [0; 256];
+        loop {
+            let length = tokio::time::timeout(blackbox::TIME_LIMIT, socket.recv(&mut message)).await.unwrap().unwrap();
+            let text = String::from_utf8_lossy(&message[..length]).into_owned();
+            if text.starts_with(wanted) {
+                return text;
+            }
+        }
+    };
+    next("READY=1").await;
+    next("WATCHDOG=1").await;
+    server.process.signal("HUP");
+    assert!(next("RELOADING=1").await.contains("MONOTONIC_USEC="));
+    next("READY=1").await;
+    next("WATCHDOG=1").await;
+    server.process.signal("TERM");
+    next("STOPPING=1").await;
+    assert_eq!(server.process.exit().await.code(), Some(0));
+}
+
 /// Only `serve` and `migrate` make and change tables.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_commands_create_and_migrate_no_database() {
