@@ -7,6 +7,7 @@ use app::App;
 use domain::{Timestamp, reasons};
 use statistics::log::LogStatus;
 use store::Pool;
+use supervision::root::Node;
 
 use super::coalesced::SharedProbe;
 use super::readiness::pace;
@@ -31,6 +32,9 @@ impl Gauges {
         metrics::gauge!("attache_build_info", "version" => env!("CARGO_PKG_VERSION"), "database" => database).set(1.0);
         #[cfg(target_os = "linux")]
         super::process::refresh();
+        if let Ok(tree) = app.root.tree(pace(app).deadline).await {
+            budgets(&tree);
+        }
         show("main", app.store.pool());
         let Upstream::Embedded { log, .. } = &app.upstream else { return };
         // On PostgreSQL the log uses the connections of the main database.
@@ -51,6 +55,15 @@ impl Gauges {
             metrics::gauge!("attache_log_checkpoint_age_seconds").set(age_seconds(standing.signed_at, app.clock.now()));
             metrics::gauge!("attache_log_unplaced_events").set(as_f64(standing.unplaced));
             metrics::gauge!("attache_log_unindexed_events").set(as_f64(standing.unindexed));
+        }
+    }
+}
+
+fn budgets(tree: &Node) {
+    for child in &tree.children {
+        if let Some(budget) = &child.budget {
+            let left = f64::from(budget.restarts_left);
+            metrics::gauge!("attache_actor_restart_budget_left", "kind" => child.kind).set(left);
         }
     }
 }

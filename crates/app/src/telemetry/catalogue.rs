@@ -14,7 +14,7 @@ pub enum MetricType {
 }
 
 /// Name, type and meaning of each metric of the server's own. No label ever contains an id.
-pub const METRICS: [(&str, MetricType, &str); 43] = {
+pub const METRICS: [(&str, MetricType, &str); 44] = {
     use MetricType::{Counter, Gauge, Histogram};
     [
         ("attache_build_info", Gauge, "1; version of the program and type of the main database"),
@@ -73,6 +73,11 @@ pub const METRICS: [(&str, MetricType, &str); 43] = {
         ("attache_actor_live", Gauge, "live actors"),
         ("attache_actor_mailbox_depth", Gauge, "waiting messages"),
         ("attache_actor_restarts_total", Counter, "restarts of supervised actors"),
+        (
+            "attache_actor_restart_budget_left",
+            Gauge,
+            "restarts that are left; the failure after the last one ends the process",
+        ),
         ("attache_actor_crashes_total", Counter, "panics and failures"),
         ("attache_actor_stuck_total", Counter, "actors killed for lack of progress"),
         ("attache_actor_refused_total", Counter, "requests that an actor could not answer"),
