@@ -132,7 +132,11 @@ impl Readiness {
         let witnesses = app.witnesses.iter().flat_map(Witnesses::faults);
         let witnesses = witnesses.map(|reason| Failing { part: WITNESS, reason });
         let overridden = app.live.overrides();
-        let overrides = overridden.iter().map(|found| Failing { part: OVERRIDES, reason: described(found) });
+        let part = |reason| Failing { part: OVERRIDES, reason };
+        let in_force = overridden.in_force.iter().map(described);
+        let left_out = overridden.left_out.iter();
+        let left_out = left_out.map(|found| format!("{} does not fit this configuration: left out", found.path));
+        let overrides = in_force.chain(left_out).map(part);
         let degraded = upstream.into_iter().chain(nodes).chain(witnesses).chain(overrides).collect();
         let mut report = Report { degraded, ..Report::default() };
         let (store, reads, log, acts, tree) = tokio::join!(

@@ -6,7 +6,7 @@ use std::error::Error;
 
 use clap::Args;
 use domain::act::{ActAuthor, ActDoor, ActKind, ActOutcome, ActReason, OperatorAct};
-use domain::{Clock, Rng};
+use domain::{Clock, Rng, Timestamp};
 use store::Store;
 
 use super::failure::{Done, Failure};
@@ -32,37 +32,36 @@ pub fn by_signal(kind: ActKind) -> OperatorAct {
 }
 
 /// An act with an effect that [`Acting::store`] executes.
-pub struct Acting<'c> {
+pub struct Acting {
     /// Records the act in the transaction of the effect.
     pub(super) store: Store,
     /// Who acts, in words.
     pub(super) author: String,
-    clock: &'c Clock,
+    at: Timestamp,
 }
 
-impl<'c> Acting<'c> {
-    /// Prepares the record of an act.
-    pub fn new(store: &Store, (clock, rng): (&'c Clock, &Rng), act: OperatorAct) -> Self {
-        let author = act.by.to_string();
-        Self { store: store.acting(rng.uuid_v7(clock.now()).into(), act), author, clock }
+impl Acting {
+    /// Prepares the record of an act that is done now.
+    pub fn new(store: &Store, (clock, rng): (&Clock, &Rng), act: OperatorAct) -> Self {
+        let (author, at) = (act.by.to_string(), clock.now());
+        Self { store: store.acting(rng.uuid_v7(at).into(), act), author, at }
     }
 
     /// Returns the outcome of the effect. An effect that was refused or failed is recorded as such.
     pub async fn settle<T, E: Error + 'static>(self, outcome: Result<T, E>) -> Result<T, Failure> {
+        // A further write could fail, and the answer of the command be lost, for example a secret.
+        if outcome.is_ok() && self.store.act_is_written() {
+            return outcome.map_err(Failure::caused);
+        }
         let ended = if outcome.is_ok() { ActOutcome::Refused } else { ActOutcome::Failed };
-        let settled = self.store.act_settle(ended, self.clock.now()).await;
+        let settled = self.store.act_settle(ended, self.at).await;
         let value = outcome.map_err(Failure::caused)?;
         settled.map_err(Failure::caused)?;
         Ok(value)
     }
 
-    /// Records an act without an effect in the main database, before its work or its answer.
-    pub async fn record(self, outcome: ActOutcome) -> Done {
-        self.try_record(outcome).await
-    }
-
-    /// The same, which may be repeated after a failure.
-    pub async fn try_record(&self, outcome: ActOutcome) -> Done {
-        self.store.act_settle(outcome, self.clock.now()).await.map_err(Failure::caused)
+    /// Records an act without an effect in the main database, before its work or its answer. It may be repeated after a failure.
+    pub async fn record(&self, outcome: ActOutcome) -> Done {
+        self.store.act_settle(outcome, self.at).await.map_err(Failure::caused)
     }
 }

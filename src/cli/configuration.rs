@@ -1,12 +1,13 @@
 //! `attache config`: shows the settings and their places, and overrides live ones for a time. Running servers apply an override within a
 //! second or two.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use app::config::Settings;
 use app::config::live::{SettingEffect, effect_of, is_live};
-use app::config::reading::{Layers, load_layers, paths, schema, value_of};
+use app::config::reading::{Layers, environment_name, load_layers, paths, schema, value_of};
 use clap::{Args, Subcommand};
 use domain::act::ActKind;
 use domain::clock::date_time;
@@ -90,10 +91,14 @@ pub async fn run(command: Command, file: Option<&Path>) -> Done {
         Command::Show { path, json } => show(path.as_deref(), json, &layers),
         Command::Set { path, value, lasts, until_unset, replace, change } => {
             let lasts = (!until_unset).then_some(lasts);
-            let value = new_value(&path, &value, lasts, file, &layers)?;
             let database = Database::open(&layers.settings).await?;
-            let until = lasts.map(|lasts| database.clock.now() + lasts);
-            let done = set(&database, (path, value, until), replace, change).await;
+            let done = async {
+                let value =
+                    new_value(&database, (&path, &value), lasts, change.node.as_deref(), (file, &layers)).await?;
+                let until = lasts.map(|lasts| database.clock.now() + lasts);
+                set(&database, (path, value, until), replace, change).await
+            };
+            let done = done.await;
             database.store.close().await;
             done
         }
@@ -128,22 +133,34 @@ impl Database {
         Ok(database)
     }
 
-    fn acting(&self, kind: ActKind, (path, node): (&str, Option<&str>), because: Because) -> Acting<'_> {
+    fn acting(
+        &self,
+        kind: ActKind,
+        (path, node): (&str, Option<&str>),
+        until: Option<Timestamp>,
+        because: Because,
+    ) -> Acting {
         let node = node.map(|node| format!("@{node}")).unwrap_or_default();
         let act = by_shell(kind).on("setting", format!("{path}{node}")).because(because.reason);
+        let act = until.map_or(act.clone(), |until| act.until(until));
         Acting::new(&self.store, (&self.clock, &self.rng), act)
     }
 }
 
-/// Checks the new value of a setting by the rules of the file.
-fn new_value(
-    path: &str,
-    text: &str,
+/// Checks the new value of a setting by the rules of the file, together with the other overrides of the node.
+async fn new_value(
+    database: &Database,
+    (path, text): (&str, &str),
     lasts: Option<Duration>,
-    file: Option<&Path>,
-    layers: &Layers,
+    node: Option<&str>,
+    (file, layers): (Option<&Path>, &Layers),
 ) -> Result<Value, Failure> {
-    let value = value_of(path, text, file, std::env::vars());
+    let overrides = database.store.setting_overrides(database.clock.now()).await.map_err(Failure::caused)?;
+    let others = overrides.iter().filter(|found| found.node.is_none() || found.node.as_deref() == node);
+    let others: BTreeMap<String, String> =
+        others.map(|found| (environment_name(&found.path), found.value.to_string())).collect();
+    let environment = std::env::vars().filter(|(name, _)| !others.contains_key(name));
+    let value = value_of(path, text, file, environment.chain(others.clone()));
     let value = value.map_err(|problems| Failure::of(FailureKind::Configuration, problems.to_string()))?;
     if !is_live(path) {
         return Err(Failure::refused(format!(
@@ -164,7 +181,7 @@ async fn set(
     replaces: bool,
     ChangeOptions { node, because, json }: ChangeOptions,
 ) -> Done {
-    let acting = database.acting(ActKind::ConfigSet, (&path, node.as_deref()), because);
+    let acting = database.acting(ActKind::ConfigSet, (&path, node.as_deref()), until, because);
     let new = SettingOverride { path, node, value, until, set_by: acting.author.clone() };
     let set = acting.store.setting_override(&new, replaces, database.clock.now()).await;
     match acting.settle(set).await? {
@@ -182,7 +199,7 @@ async fn set(
 }
 
 async fn unset(database: &Database, path: &str, ChangeOptions { node, because, json }: ChangeOptions) -> Done {
-    let acting = database.acting(ActKind::ConfigUnset, (path, node.as_deref()), because);
+    let acting = database.acting(ActKind::ConfigUnset, (path, node.as_deref()), None, because);
     let ended = acting.store.setting_override_end(path, node.as_deref(), database.clock.now()).await;
     if !acting.settle(ended).await? {
         return Err(Failure::not_found("no such override is in force: `attache config overrides` lists them"));
@@ -234,8 +251,16 @@ fn described(path: &str, layers: &Layers, in_force: &Value, defaults: &Value) ->
         Some(value) => value.clone(),
     };
     let pointer = format!("/{}", path.replace('.', "/"));
-    let (of_file, of_environment) = (layers.file.get(path), layers.environment.get(path));
-    let source = match (of_environment, of_file) {
+    // A kind of actor without a value takes the common one.
+    let common = || {
+        let field = path.strip_prefix("actors.")?.split_once('.')?.1;
+        (in_force.pointer(&pointer) != defaults.pointer(&pointer)).then(|| format!("actors.{field}"))
+    };
+    let place = |layer: &BTreeMap<String, Value>| {
+        layer.get(path).cloned().or_else(|| common().and_then(|common| layer.get(&common).cloned()))
+    };
+    let (of_file, of_environment) = (place(&layers.file), place(&layers.environment));
+    let source = match (&of_environment, &of_file) {
         (Some(_), _) => "environment",
         (None, Some(_)) => "file",
         (None, None) => "default",
@@ -246,7 +271,7 @@ fn described(path: &str, layers: &Layers, in_force: &Value, defaults: &Value) ->
         "source": source,
         "change": effect.as_str(),
         "default": hidden(defaults.pointer(&pointer)),
-        "file": hidden(of_file),
-        "environment": hidden(of_environment),
+        "file": hidden(of_file.as_ref()),
+        "environment": hidden(of_environment.as_ref()),
     })
 }

@@ -210,7 +210,7 @@ pub const ALL: &[Examples] = &[
     ),
     of("admin balance list", &["attache admin balance list --email ada@example.com"]),
     of("admin plan set", &["attache admin plan set --email ada@example.com --plan PRO"]),
-    of("admin session create", &["attache admin session create --email ada@example.com"]),
+    of("admin session create", &["attache admin session create --email ada@example.com --reason \"ticket 7\""]),
     of(
         "admin machine add",
         &["attache admin machine add --user-cuid tz4a98xxat96iws9zmbrgj3a \
@@ -236,6 +236,13 @@ pub const ALL: &[Examples] = &[
     of("admin held show", &["attache admin held show 019b76da-a800-7274-8acf-2e56e162ebd9"]),
     of("admin held release", &["attache admin held release 019b76da-a800-7274-8acf-2e56e162ebd9"]),
     of("admin held discard", &["attache admin held discard 019b76da-a800-7274-8acf-2e56e162ebd9"]),
+    of("admin act list", &["attache admin act list", "attache admin act list --act session_create --json"]),
+    of("admin act show", &["attache admin act show 019b76da-a800-7274-8acf-2e56e162ebd9"]),
+    of("admin act verify", &["attache admin act verify"]),
+    of("config show", &["attache config show", "attache config show actors.ordered"]),
+    of("config set", &["attache config set actors.ordered.queue_max 1000 --for 30m --reason \"events of an import\""]),
+    of("config unset", &["attache config unset actors.ordered.queue_max"]),
+    of("config overrides", &["attache config overrides"]),
     of("admin node list", &["attache admin node list"]),
     of("admin log epoch", &["attache admin log epoch --reason \"restored the backup of Monday\""]),
 ];

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use app::config::load;
-use app::{App, Reloaded, WeakApp};
+use app::{App, Reloaded, SettingChange, WeakApp};
 use domain::act::{ActKind, ActOutcome};
 use serde_json::{Map, Value};
 use tokio::signal::unix::Signal;
@@ -43,18 +43,21 @@ async fn reload(file: Option<&Path>, app: App) {
 }
 
 fn applied(Reloaded { applied, restart_needed, shadowed }: Reloaded, app: App) {
-    let paths: Vec<&str> = applied.iter().map(|change| change.path.as_str()).collect();
+    let paths =
+        |changes: &[SettingChange]| changes.iter().map(|change| change.path.as_str()).collect::<Vec<_>>().join(", ");
     tracing::info!(
-        settings.applied = paths.join(", "),
+        settings.applied = paths(&applied),
         settings.restart_needed = restart_needed.join(", "),
-        settings.shadowed = shadowed.join(", "),
+        settings.shadowed = paths(&shadowed),
         "SIGHUP: the configuration was read again"
     );
     metrics::gauge!("attache_config_last_reload_success_timestamp_seconds").set(seconds(&app));
-    counted(if applied.is_empty() { "unchanged" } else { "applied" });
-    if !applied.is_empty() {
+    // A setting that an override hides is in force when the override ends.
+    let changes: Vec<SettingChange> = applied.into_iter().chain(shadowed).collect();
+    counted(if changes.is_empty() { "unchanged" } else { "applied" });
+    if !changes.is_empty() {
         let (mut before, mut after) = (Map::new(), Map::new());
-        for change in applied {
+        for change in changes {
             before.insert(change.path.clone(), change.before);
             after.insert(change.path, change.after);
         }
@@ -68,8 +71,8 @@ fn record(app: App, change: Option<(Value, Value)>, outcome: ActOutcome) {
     let act = domain::act::OperatorAct { before, after, ..by_signal(ActKind::ConfigReload) };
     tokio::spawn(async move {
         let acting = Acting::new(&app.store, (&app.clock, &app.rng), act);
-        while let Err(failure) = acting.try_record(outcome).await {
-            tracing::warn!(error = failure.reason(), "an act is not recorded yet: the database is away");
+        while let Err(failure) = acting.record(outcome).await {
+            tracing::warn!(error = failure.reason(), "an act is not recorded yet; recording is repeated");
             tokio::time::sleep(RECORD_EVERY).await;
         }
     });

@@ -14,13 +14,16 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Events and proofs", &["activity", "session", "costs", "event", "verify", "receipt", "audit"]),
     ("Memory", &["search", "add", "import", "space", "key"]),
     ("Agents", &["agent", "disconnect", "hook", "otlp", "mcp"]),
-    ("Run a server", &["serve", "check", "doctor", "health", "migrate", "backup", "keys", "admin", "openapi"]),
+    (
+        "Run a server",
+        &["serve", "check", "config", "doctor", "health", "migrate", "backup", "keys", "admin", "openapi"],
+    ),
     ("More", &["completions", "manual", "help"]),
 ];
 
 /// Commands that read the configuration of a server.
 const CONFIGURED: &[&str] =
-    &["serve", "check", "doctor", "health", "migrate", "backup", "keys", "admin", "openapi", "demo"];
+    &["serve", "check", "config", "doctor", "health", "migrate", "backup", "keys", "admin", "openapi", "demo"];
 
 /// The option that they read, in their help.
 const CONFIG: &str = "--config <FILE>  Configuration file [default: config.toml in the working folder, if it exists]";

@@ -20,11 +20,16 @@ pub fn ago_of(text: &str, now: Timestamp) -> String {
     chrono::DateTime::parse_from_rfc3339(text).map_or_else(|_| text.to_owned(), |at| ago(at.to_utc(), now))
 }
 
-/// [`ago_of`]; the day of a time to come.
+/// [`ago_of`]; for a time to come "in 5 min", "in 3 h", or its day.
 pub fn near(text: &str, now: Timestamp) -> String {
-    match chrono::DateTime::parse_from_rfc3339(text) {
-        Ok(at) if at.to_utc() - now > TimeDelta::hours(1) => at.format("%Y-%m-%d").to_string(),
-        _ => ago_of(text, now),
+    let Ok(at) = chrono::DateTime::parse_from_rfc3339(text) else { return text.to_owned() };
+    let at = at.to_utc();
+    let left = at - now;
+    match (left.num_minutes(), left.num_hours()) {
+        (..1, _) => ago(at, now),
+        (minutes @ 1..60, _) => format!("in {minutes} min"),
+        (_, hours @ 1..48) => format!("in {hours} h"),
+        _ => at.format("%Y-%m-%d").to_string(),
     }
 }
 
@@ -67,6 +72,12 @@ mod tests {
         assert_eq!(said(TimeDelta::hours(47)), "47 h ago");
         assert_eq!(said(TimeDelta::days(29)), "29 d ago");
         let text = |days| domain::clock::date_time(now + TimeDelta::days(days));
+        let soon = |left: TimeDelta| near(&domain::clock::date_time(now + left), now);
+        assert_eq!(
+            (soon(TimeDelta::seconds(59)).as_str(), soon(TimeDelta::minutes(29)).as_str()),
+            ("now", "in 29 min")
+        );
+        assert_eq!(soon(TimeDelta::hours(47)), "in 47 h");
         assert_eq!((near(&text(30), now).as_str(), near(&text(-3), now).as_str()), ("2024-11-03", "3 d ago"));
         assert_eq!(near("svc-cli", now), "svc-cli");
         assert_eq!(said(TimeDelta::days(30)), "2024-09-04");

@@ -4,6 +4,7 @@ use api::{Accepts, routes};
 use reqwest::Method;
 use serde_json::json;
 
+use blackbox::browser::Browser;
 use blackbox::client::Credential;
 use blackbox::world::World;
 use harness::{on_each_database, on_sqlite};
@@ -179,15 +180,16 @@ on_sqlite! {
 
     async fn a_session_expires_when_idle_and_is_extended_by_use(world: World) {
         let day = std::time::Duration::from_hours(24);
-        let person = world.person("ada@example.com").await;
-        let other = world.person("bob@example.com").await;
+        let (person, other) = (Browser::new(&world), Browser::new(&world));
+        person.sign_in("ada@example.com").await;
+        other.sign_in("bob@example.com").await;
         for _ in 0..4 {
             world.advance(2 * day);
-            assert_eq!(world.activity(person.cookie.clone(), "").await.status, 200);
+            assert_eq!(world.activity(person.credential(), "").await.status, 200);
         }
-        world.activity(other.cookie.clone(), "").await.refused(401, "unauthorized");
+        world.activity(other.credential(), "").await.refused(401, "unauthorized");
         world.advance(7 * day);
-        world.activity(person.cookie.clone(), "").await.refused(401, "unauthorized");
+        world.activity(person.credential(), "").await.refused(401, "unauthorized");
     }
 }
 

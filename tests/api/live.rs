@@ -102,7 +102,8 @@ async fn an_override_reaches_all_nodes_and_a_reload_does_not_remove_it() {
         eventually("the override is in force", async || (limit() == 1).then_some(())).await;
         let reloaded =
             reload_with(node, &node.server.app.settings, |settings| settings.limits.link_reads_per_minute = 9).await;
-        assert_eq!((reloaded.applied, reloaded.shadowed), (vec![], vec![new.path.clone()]));
+        let shadowed: Vec<_> = reloaded.shadowed.iter().map(|change| (&*change.path, &change.after)).collect();
+        assert_eq!((reloaded.applied.len(), shadowed), (0, vec![(&*new.path, &json!(9))]));
         assert_eq!(limit(), 1);
     }
     assert!(app.store.setting_override_end(&new.path, None, app.clock.now()).await.unwrap());
@@ -110,4 +111,33 @@ async fn an_override_reaches_all_nodes_and_a_reload_does_not_remove_it() {
         let limit = || node.server.app.live.get().limits.link_reads_per_minute;
         eventually("the value of the file is in force", async || (limit() == 9).then_some(())).await;
     }
+}
+
+fn wanted(path: &str, value: serde_json::Value) -> SettingOverride {
+    SettingOverride { path: path.into(), node: None, value, until: None, set_by: "shell:0".into() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_override_of_a_common_setting_holds_for_the_kinds_that_share_it() {
+    let world = World::with(|settings| {
+        settings.actors = serde_json::from_value(json!({ "mail": { "restart": { "restarts_max": 4 } } })).unwrap();
+    })
+    .await;
+    let app = &world.server.app;
+    let left = async |kind| child(&world, kind).await.budget.unwrap().restarts_left;
+    app.override_settings(vec![
+        wanted("actors.restart.restarts_max", json!(3)),
+        wanted("actors.hold.restart.restarts_max", json!(7)),
+        wanted("actors.restart.jitter", json!(9)),
+        wanted("http.auth_name", json!("other")),
+        wanted("no.setting", json!(1)),
+    ])
+    .await
+    .unwrap();
+    assert_eq!((left(ActorKind::Ordered).await, left(ActorKind::Janitor).await), (3, 3));
+    assert_eq!((left(ActorKind::Hold).await, left(ActorKind::Mail).await), (7, 4));
+    let found = app.live.overrides();
+    assert_eq!((found.in_force.len(), found.left_out.len()), (2, 3), "{found:?}");
+    app.override_settings(vec![]).await.unwrap();
+    assert_eq!((left(ActorKind::Ordered).await, left(ActorKind::Hold).await), (10, 10));
 }

@@ -57,6 +57,19 @@ on_sqlite! {
         world.get("/api/v1/sessions", &here).await.refused(401, "unauthorized");
     }
 
+    async fn the_use_of_a_session_that_an_operator_created_does_not_extend_it(world: World) {
+        let ada = world.person("ada@example.com").await;
+        let end = async || {
+            let listed = world.get("/api/v1/sessions", &ada.cookie).await.expect(200);
+            (listed["sessions"][0]["via"].clone(), listed["sessions"][0]["expires_at"].clone())
+        };
+        let before = end().await;
+        assert_eq!(before.0, "operator");
+        world.advance(std::time::Duration::from_hours(3));
+        assert_eq!(end().await, before);
+        assert_eq!(end().await, before, "a use is written before the next one");
+    }
+
     async fn an_agent_sees_the_sessions_of_its_person_and_ends_none(world: World) {
         let ada = world.person("ada@example.com").await;
         let agent = world.agent_of(&ada).await;

@@ -46,7 +46,10 @@ async fn an_override_is_in_force_on_a_running_server_and_after_its_restart() {
     home.run(&["config", "set", "actors.ordered.queue_max", "7", "--until-unset", "--node", "elsewhere"]).said();
     let listed = home.run(&["config", "overrides", "--json"]).json();
     assert_eq!((listed.as_array().unwrap().len(), &listed[0]["until"]), (2, &json!(null)), "{listed}");
-    assert!(home.run(&["doctor"]).said().contains("actors.ordered.queue_max, limits.link_reads_per_minute"));
+    let doctor = home.run(&["doctor"]);
+    assert!(doctor.said().contains("actors.ordered.queue_max, limits.link_reads_per_minute"), "{doctor:?}");
+    assert!(!doctor.said().contains("other settings"), "an override is no difference of configurations: {doctor:?}");
+    assert!(home.run(&["config", "overrides"]).said().contains(" min  shell:"), "its end is relative");
 
     server.process.signal("TERM");
     server.process.exit().await;
@@ -73,6 +76,12 @@ async fn an_override_is_in_force_on_a_running_server_and_after_its_restart() {
     assert_eq!(json!(acts), json!(expected));
     let sets = home.run(&["admin", "act", "list", "--target", &format!("setting:{LIMIT}"), "--json"]).json();
     assert_eq!((&sets[2]["before"], &sets[2]["after"]), (&json!(1), &json!(0)), "{sets}");
+    assert!(sets[2]["until"].is_string() && acts_of_other_node(&home)["until"].is_null(), "{sets}");
+}
+
+fn acts_of_other_node(home: &Home) -> Value {
+    let target = "setting:actors.ordered.queue_max@elsewhere";
+    home.run(&["admin", "act", "list", "--target", target, "--json"]).json()[0].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -98,5 +107,10 @@ fn wrong_overrides_are_refused_in_the_words_of_the_file() {
     set(LIMIT, "1", &["--for", "2days"]).refused(1, &["lasts 1day at most", "admin.override_max"]);
     set(LIMIT, "1", &["--for", "soon"]).refused(2, &["--for"]);
     set(LIMIT, "1", &["--for", "1h", "--until-unset"]).refused(2, &["--until-unset"]);
+    set("telemetry.log", "attache=verbose", &[]).refused(78, &["the value: telemetry.log: expected a level"]);
     assert_eq!(home.run(&["config", "overrides", "--json"]).json(), json!([]));
+    // The other overrides count: the shortest delay fits the longest one.
+    set("actors.restart.backoff_max", "30s", &[]).said();
+    set("actors.restart.backoff_min", "20s", &[]).said();
+    set("actors.restart.backoff_max", "15s", &["--replace"]).refused(78, &["actors.restart"]);
 }

@@ -365,6 +365,11 @@ impl Settings {
                 problems.push((path.to_owned(), reason.to_owned()));
             }
         };
+        rule(
+            crate::telemetry::is_filter(&self.telemetry.log),
+            "telemetry.log",
+            "expected a level, or a filter such as \"info,api=debug\"",
+        );
         self.check_events(&mut rule);
         self.check_log(&mut rule);
         rule(

@@ -55,7 +55,7 @@ use self::builder::Builder;
 pub use self::builder::{OUTBOX, host_name};
 pub use self::error::BuildError;
 pub use self::knowledge::extractor;
-pub use self::live::{LiveSettings, ReloadFault, Reloaded, SettingChange};
+pub use self::live::{LiveSettings, NodeOverrides, ReloadFault, Reloaded, SettingChange};
 use self::supervised::{Supervised, Wakers};
 use crate::config::{Settings, Urls};
 use crate::installation::LogStart;

@@ -22,10 +22,27 @@ type Follower = Box<dyn Fn(&Settings) + Send + Sync>;
 /// The settings in force. Reading them is one atomic load.
 pub struct LiveSettings {
     in_force: ArcSwap<Settings>,
-    overrides: ArcSwap<Vec<SettingOverride>>,
+    overrides: ArcSwap<NodeOverrides>,
     followers: Mutex<Vec<Follower>>,
-    /// The configuration without overrides. Locked during a change, so that two changes follow each other.
-    configured: tokio::sync::Mutex<Settings>,
+    /// Locked during a change, so that two changes follow each other.
+    sources: tokio::sync::Mutex<Sources>,
+}
+
+/// The sources of the settings in force.
+struct Sources {
+    /// The configuration without overrides.
+    configured: Settings,
+    /// The overrides of this node.
+    overrides: Vec<SettingOverride>,
+}
+
+/// The overrides of this node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeOverrides {
+    /// Overrides in force.
+    pub in_force: Vec<SettingOverride>,
+    /// Overrides that do not fit the configuration of this node.
+    pub left_out: Vec<SettingOverride>,
 }
 
 impl fmt::Debug for LiveSettings {
@@ -41,7 +58,7 @@ impl LiveSettings {
             in_force: ArcSwap::from_pointee(settings.clone()),
             overrides: ArcSwap::default(),
             followers: Mutex::default(),
-            configured: tokio::sync::Mutex::new(settings),
+            sources: tokio::sync::Mutex::new(Sources { configured: settings, overrides: Vec::new() }),
         }
     }
 
@@ -51,14 +68,25 @@ impl LiveSettings {
     }
 
     /// The overrides of this node.
-    pub fn overrides(&self) -> Arc<Vec<SettingOverride>> {
+    pub fn overrides(&self) -> Arc<NodeOverrides> {
         self.overrides.load_full()
     }
 
     /// Calls `follower` with the settings in force, now and after each change.
     pub fn follow(&self, follower: impl Fn(&Settings) + Send + Sync + 'static) {
+        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
         follower(&self.get());
-        self.followers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(follower));
+        followers.push(Box::new(follower));
+    }
+
+    /// Stores the settings in force and calls the followers.
+    fn store(&self, new: Settings) {
+        let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.in_force.store(Arc::new(new));
+        let new = self.get();
+        for follower in followers.iter() {
+            follower(&new);
+        }
     }
 }
 
@@ -80,8 +108,8 @@ pub struct Reloaded {
     pub applied: Vec<SettingChange>,
     /// Paths of changed settings that the next start applies.
     pub restart_needed: Vec<String>,
-    /// Paths of changed settings that an override hides.
-    pub shadowed: Vec<String>,
+    /// Changed settings that an override hides, with the values of the configuration. They are in force when the override ends.
+    pub shadowed: Vec<SettingChange>,
 }
 
 /// Why the settings did not change. No change is in force, except limits of actors that were changed before the fault.
@@ -102,25 +130,28 @@ impl App {
     /// Puts the live settings of `read`, a valid configuration, in force.
     #[boxed]
     pub async fn reload(&self, read: &Settings) -> Result<Reloaded, ReloadFault> {
-        let mut configured = self.live.configured.lock().await;
-        let (mut tree, read_tree) = (serde_json::to_value(&*configured)?, serde_json::to_value(read)?);
+        let mut sources = self.live.sources.lock().await;
+        let (mut tree, read_tree) = (serde_json::to_value(&sources.configured)?, serde_json::to_value(read)?);
         let mut reloaded = Reloaded::default();
-        let overrides = self.live.overrides();
-        for path in configured.differences(read)? {
-            let value = read_tree.pointer(&pointer(&path));
-            match (is_live(&path), tree.pointer_mut(&pointer(&path)), value) {
-                (true, Some(place), Some(value)) => {
-                    *place = value.clone();
-                    if overrides.iter().any(|hiding| hiding.path == path) {
-                        reloaded.shadowed.push(path);
-                    }
+        let mut changed = Vec::new();
+        for path in sources.configured.differences(read)? {
+            match (is_live(&path), tree.pointer_mut(&pointer(&path)), read_tree.pointer(&pointer(&path))) {
+                (true, Some(place), Some(after)) => {
+                    let before = std::mem::replace(place, after.clone());
+                    changed.push(SettingChange { path, before, after: after.clone() });
                 }
                 _ => reloaded.restart_needed.push(path),
             }
         }
-        let read: Settings = serde_json::from_value(tree)?;
-        reloaded.applied = self.put_in_force(overlaid(&read, &overrides)?).await?;
-        *configured = read;
+        let configured: Settings = serde_json::from_value(tree)?;
+        let (settings, overrides) = overlaid(&configured, &sources.overrides)?;
+        reloaded.applied = self.put_in_force(settings).await?;
+        let is_applied = |path: &str| reloaded.applied.iter().any(|applied| applied.path == path);
+        reloaded.shadowed = changed.into_iter().filter(|change| !is_applied(&change.path)).collect();
+        self.live.overrides.store(Arc::new(overrides));
+        // Without overrides: the table of nodes compares configurations.
+        self.nodes.reconfigure(configured.shared_digest(), configured.shared_prints());
+        sources.configured = configured;
         Ok(reloaded)
     }
 
@@ -130,18 +161,27 @@ impl App {
         let here = host_name();
         let is_here = |found: &SettingOverride| found.node.as_ref().is_none_or(|node| *node == here);
         let overrides: Vec<SettingOverride> = overrides.into_iter().filter(is_here).collect();
-        if *self.live.overrides.load_full() == overrides {
+        let mut sources = self.live.sources.lock().await;
+        if sources.overrides == overrides {
             return Ok(());
         }
-        let configured = self.live.configured.lock().await;
-        let changed = self.put_in_force(overlaid(&configured, &overrides)?).await?;
-        let names = |paths: Vec<&str>| paths.join(", ");
+        let (settings, found) = overlaid(&sources.configured, &overrides)?;
+        let changed = self.put_in_force(settings).await?;
+        let paths =
+            |found: &[SettingOverride]| found.iter().map(|found| found.path.as_str()).collect::<Vec<_>>().join(", ");
+        if !found.left_out.is_empty() {
+            tracing::warn!(
+                settings = paths(&found.left_out),
+                "overrides do not fit this configuration and are left out"
+            );
+        }
         tracing::info!(
-            settings.overridden = names(overrides.iter().map(|found| found.path.as_str()).collect()),
-            settings.changed = names(changed.iter().map(|change| change.path.as_str()).collect()),
+            settings.overridden = paths(&found.in_force),
+            settings.changed = changed.iter().map(|change| change.path.as_str()).collect::<Vec<_>>().join(", "),
             "overrides of settings changed"
         );
-        self.live.overrides.store(Arc::new(overrides));
+        self.live.overrides.store(Arc::new(found));
+        sources.overrides = overrides;
         Ok(())
     }
 
@@ -166,30 +206,52 @@ impl App {
             let (before, after) = (value(&before, &path), value(&after, &path));
             SettingChange { path, before, after }
         };
-        self.nodes.reconfigure(new.shared_digest(), new.shared_prints());
-        for follower in self.live.followers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            follower(&new);
-        }
-        self.live.in_force.store(Arc::new(new));
+        self.live.store(new);
         Ok(paths.into_iter().map(change).collect())
     }
 }
 
 /// The configuration with overrides. Overrides that this program or this configuration does not allow are left out.
-fn overlaid(configured: &Settings, overrides: &[SettingOverride]) -> Result<Settings, ReloadFault> {
+fn overlaid(configured: &Settings, overrides: &[SettingOverride]) -> Result<(Settings, NodeOverrides), ReloadFault> {
+    // A file that the configuration names may be away now, which is no reason to leave an override out.
+    let known = configured.problems();
     let mut settings = configured.clone();
-    for found in overrides {
-        let mut tree = serde_json::to_value(&settings)?;
-        let place = tree.pointer_mut(&pointer(&found.path)).filter(|_| is_live(&found.path));
-        let is_there = place.map(|place| *place = found.value.clone()).is_some();
-        let read = if is_there { serde_json::from_value::<Settings>(tree).ok() } else { None };
-        if let Some(fitting) = read.filter(|settings| settings.problems().is_empty()) {
-            settings = fitting;
-        } else {
-            tracing::warn!(setting = found.path, "an override does not fit this configuration and is left out");
+    let mut found = NodeOverrides::default();
+    // A common setting of actors first, then the setting of one kind.
+    let mut ordered: Vec<&SettingOverride> = overrides.iter().collect();
+    ordered.sort_by_key(|found| found.path.matches('.').count());
+    for one in ordered {
+        let fitting = overlaid_by(&settings, one)?;
+        match fitting.filter(|settings| settings.problems().iter().all(|problem| known.contains(problem))) {
+            Some(fitting) => {
+                settings = fitting;
+                found.in_force.push(one.clone());
+            }
+            None => found.left_out.push(one.clone()),
         }
     }
-    Ok(settings)
+    Ok((settings, found))
+}
+
+/// The settings with one override; `None` if there is no such live setting, or the value has another type.
+///
+/// An override of a setting of `[actors]` holds for each kind that has the common value.
+fn overlaid_by(settings: &Settings, found: &SettingOverride) -> Result<Option<Settings>, ReloadFault> {
+    let mut tree = serde_json::to_value(settings)?;
+    let Some(common) = tree.pointer(&pointer(&found.path)).filter(|_| is_live(&found.path)).cloned() else {
+        return Ok(None);
+    };
+    let mut places = vec![found.path.clone()];
+    if let Some(field) = found.path.strip_prefix("actors.") {
+        let kinds = ActorKind::ALL.iter().map(|kind| format!("actors.{kind}.{field}"));
+        places.extend(kinds.filter(|path| tree.pointer(&pointer(path)) == Some(&common)));
+    }
+    for path in places {
+        if let Some(place) = tree.pointer_mut(&pointer(&path)) {
+            place.clone_from(&found.value);
+        }
+    }
+    Ok(serde_json::from_value(tree).ok())
 }
 
 fn pointer(path: &str) -> String {

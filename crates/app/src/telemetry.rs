@@ -85,6 +85,11 @@ pub fn begin(settings: &Settings) {
     begin_counting();
 }
 
+/// Whether a text is a filter of log lines.
+pub fn is_filter(text: &str) -> bool {
+    EnvFilter::try_new(text).is_ok()
+}
+
 /// Replaces the filter of the log lines while they are written, and returns why it is not a filter.
 pub fn replace_filter(filter: &str) -> Result<(), String> {
     let filter = EnvFilter::try_new(filter).map_err(|error| error.to_string())?;

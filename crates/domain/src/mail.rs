@@ -106,7 +106,7 @@ pub fn signed_in_by_operator(
 ) -> OutgoingMail {
     let text = format!(
         "An operator of this server signed in as you.\n\n    Reason:  {reason}\n    Time:    {when}\n    Until:   {until}\n\nUntil then the operator \
-         sees your account as you do and can act in it. The service has\nrecorded it. You can end the session now:\n{base_url}/account/access\n\n\
+         sees your account as you do and can act in it.\nThe service has recorded it. You can end the session now:\n{base_url}/account/access\n\n\
          If you did not expect it, ask who runs this server.\n",
         reason = foreign(reason.map_or("none was given", ActReason::as_str)),
         when = moment(at),

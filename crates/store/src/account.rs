@@ -3,7 +3,7 @@
 use domain::ids::{Email, MachineUuid, PersonId, UserAccountId, UserCuid};
 use domain::usage::Plan;
 use domain::{Rng, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
@@ -123,7 +123,7 @@ impl Store {
                     }
                     query(PERSON_OWN).bind(row.id).bind(account.as_str()).execute(&mut *tx).await?;
                 }
-                self.record_act(tx, now).await?;
+                self.record_change(tx, (Value::Null, json!({ "user_account_id": account })), now).await?;
                 Ok(Provision::Created(account.clone()))
             },
             commit if |outcome| matches!(outcome, Provision::Created(_))
@@ -154,6 +154,7 @@ impl Store {
                     .execute(&mut *tx)
                     .await?;
                 query(PERSON_OWN).bind(person_row.id).bind(account.as_str()).execute(&mut *tx).await?;
+                self.record_change(tx, (Value::Null, json!({ "user_account_id": account })), now).await?;
                 person_row.account_id = Some(account.as_str().to_owned());
             }
             Ok(person_row)

@@ -2,6 +2,7 @@
 //! installation's own chain. [`outbox`](crate::outbox) sends it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::Timestamp;
 use domain::act::{ActOutcome, OperatorAct};
@@ -22,6 +23,8 @@ use crate::{Store, in_transaction};
 pub(crate) struct PendingAct {
     id: EventId,
     act: OperatorAct,
+    /// Whether a transaction wrote it, which may have been rolled back.
+    is_written: AtomicBool,
 }
 
 /// A recorded act.
@@ -56,7 +59,12 @@ impl Store {
     /// A handle with which one effect of an act is executed. [`Store::act_settle`] of this handle follows.
     #[must_use]
     pub fn acting(&self, id: EventId, act: OperatorAct) -> Self {
-        Self { act: Some(Arc::new(PendingAct { id, act })), ..self.clone() }
+        Self { act: Some(Arc::new(PendingAct { id, act, is_written: AtomicBool::new(false) })), ..self.clone() }
+    }
+
+    /// Whether an effect wrote the act of this handle. If the effect succeeded, it is recorded.
+    pub fn act_is_written(&self) -> bool {
+        self.act.as_ref().is_some_and(|pending| pending.is_written.load(Ordering::Acquire))
     }
 
     /// Records the act of this handle with `outcome`, unless its effect recorded it.
@@ -113,11 +121,17 @@ impl Store {
         Ok(row.map(RecordedAct::from))
     }
 
-    /// Sends all acts again, to another log. Returns their number.
+    /// Sends all acts again, to another log, in one epoch of the chain. Returns their number.
     #[boxed]
-    pub async fn acts_resend(&self) -> Result<u64, StoreError> {
+    pub async fn acts_resend(&self) -> Result<usize, StoreError> {
         const SQL: &str = "UPDATE operator_acts SET sent_at = NULL WHERE sent_at IS NOT NULL";
-        query(SQL).execute(self.pool.writer()).during(Operation::ResendActs).await
+        in_transaction!(&self.pool, |tx| {
+            let Some(chain) = ServiceChain::Installation.lock(tx).await? else { return Ok(0) };
+            query(SQL).execute(&mut *tx).await?;
+            ServiceChain::Installation.begin_epoch(tx, chain.position.chain_epoch + 1).await
+        })
+        .during(Operation::ResendActs)
+        .await
     }
 
     /// Time of the oldest act that the statistics service has not accepted.
@@ -150,6 +164,7 @@ impl PendingAct {
             .bind(now)
             .execute(&mut *tx)
             .await?;
+        self.is_written.store(true, Ordering::Release);
         ServiceChain::Installation.advance(tx, &after(&chain.position, written.seal)).await
     }
 }

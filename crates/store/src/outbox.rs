@@ -75,6 +75,28 @@ impl ServiceChain {
         row.map(ChainRow::read).transpose().map_err(undecodable)
     }
 
+    /// Moves all waiting events to the start of an epoch of the locked chain, and returns their number.
+    pub(crate) async fn begin_epoch(&self, tx: &mut Tx<'_>, epoch: u64) -> Result<usize, sqlx::Error> {
+        let statements = self.statements();
+        let waiting = self.of(query(statements.waiting).bind(i64::MAX));
+        let waiting: Vec<OutboxRow> = waiting.fetch_all(&mut *tx).await?;
+        let mut position = Position::genesis(epoch);
+        for row in &waiting {
+            let written = moved_to(&row.body, &position)
+                .ok_or_else(|| undecodable(Corrupt::new("outbox.body", "not an event")))?;
+            query(statements.rewrite)
+                .bind(row.event_id)
+                .bind(number(position.chain_epoch))
+                .bind(number(position.seq))
+                .bind(&written.body)
+                .execute(&mut *tx)
+                .await?;
+            position = after(&position, written.seal);
+        }
+        self.advance(tx, &position).await?;
+        Ok(waiting.len())
+    }
+
     /// Moves the end of the chain to a position, in the caller's transaction.
     pub(crate) async fn advance(&self, tx: &mut Tx<'_>, position: &Position) -> Result<(), sqlx::Error> {
         let prev = match &position.prev {
@@ -133,29 +155,12 @@ impl Store {
     /// epoch since.
     #[boxed]
     pub async fn outbox_rechain(&self, chain: &ServiceChain, refused: u64, epoch: u64) -> Result<usize, StoreError> {
-        let statements = chain.statements();
         in_transaction!(&self.pool, |tx| {
             let Some(ControlChain { position, .. }) = chain.lock(tx).await? else { return Ok(0) };
             if position.chain_epoch != refused {
                 return Ok(0);
             }
-            let waiting = chain.of(query(statements.waiting).bind(i64::MAX));
-            let waiting: Vec<OutboxRow> = waiting.fetch_all(&mut *tx).await?;
-            let mut position = Position::genesis(epoch.max(position.chain_epoch + 1));
-            for row in &waiting {
-                let written = moved_to(&row.body, &position)
-                    .ok_or_else(|| undecodable(Corrupt::new("outbox.body", "not an event")))?;
-                query(statements.rewrite)
-                    .bind(row.event_id)
-                    .bind(number(position.chain_epoch))
-                    .bind(number(position.seq))
-                    .bind(&written.body)
-                    .execute(&mut *tx)
-                    .await?;
-                position = after(&position, written.seal);
-            }
-            chain.advance(tx, &position).await?;
-            Ok(waiting.len())
+            chain.begin_epoch(tx, epoch.max(position.chain_epoch + 1)).await
         })
         .during(Operation::StartChainEpochOfOutbox)
         .await

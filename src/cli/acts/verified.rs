@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chrono::TimeDelta;
 use domain::act::OperatorAct;
 use domain::envelope::{AgentKinds, Sealed};
 use domain::ids::EventId;
 use domain::recorder::{Recorder, Recorders};
-use domain::{Clock, Digest, Timestamp};
+use domain::{Digest, Timestamp};
 use serde::Serialize;
 use statistics::checkpoint::VerifierKey;
 use statistics::contract::RecordScope;
@@ -27,9 +26,6 @@ const EVENTS_AT_ONCE: u32 = 1_000;
 /// Maximum size of the event of an act, in bytes.
 const BODY_BYTES_MAX: usize = 65_536;
 
-/// Time after which the sequencer has placed an accepted event in the tree.
-const PLACED_AFTER: TimeDelta = TimeDelta::minutes(1);
-
 /// The acts in comparison with the log.
 #[derive(Debug, Default, Serialize)]
 pub struct ActsVerified {
@@ -48,22 +44,24 @@ pub fn opened(act: &RecordedAct) -> Option<Sealed> {
 }
 
 /// Verifies the proof of each act, and looks for acts in the log that the table does not have.
-pub async fn compare(store: &Store, log: &Log, clock: &Clock) -> Result<ActsVerified, Failure> {
+pub async fn compare(store: &Store, log: &Log) -> Result<ActsVerified, Failure> {
     let mut verified = ActsVerified::default();
     let installation = store.installation().await.map_err(Failure::caused)?;
     let Some(recorder) = installation.map(|installation| installation.id.recorder()) else { return Ok(verified) };
+    // Read first: a server may record acts during the comparison.
+    let leaves = log.leaves().await.map_err(Failure::caused)?;
     let mut known = BTreeSet::new();
     let mut before = None;
     loop {
         let page = store.acts(before, PAGE).await.map_err(Failure::caused)?;
         before = page.last().map(|act| act.id);
         known.extend(page.iter().map(|act| act.id));
-        prove(&page, log, &recorder, clock.now(), &mut verified).await?;
+        prove(&page, log, &recorder, &mut verified).await?;
         if page.len() < PAGE {
             break;
         }
     }
-    for id in recorded(log, &recorder).await? {
+    for id in recorded(log, &recorder, leaves).await? {
         if !known.contains(&id) {
             verified.faults.push(format!("the log contains the act {id}, the table does not"));
         }
@@ -75,7 +73,6 @@ async fn prove(
     page: &[RecordedAct],
     log: &Log,
     recorder: &Recorder,
-    now: Timestamp,
     verified: &mut ActsVerified,
 ) -> Result<(), Failure> {
     let mut seals: BTreeMap<EventId, (Digest, Option<Timestamp>)> = BTreeMap::new();
@@ -102,20 +99,21 @@ async fn prove(
         }
     }
     for (id, (_, sent_at)) in seals {
-        match sent_at {
-            Some(sent_at) if sent_at + PLACED_AFTER < now => {
-                verified.faults.push(format!("the log does not contain the act {id}, which it accepted"));
-            }
-            _ => verified.waiting += 1,
+        let is_recorded = || async { log.proof(&scope, id).await.map(|proof| proof.status.is_success()) };
+        // An event without a place in the tree waits for the sequencer.
+        if sent_at.is_none() || is_recorded().await.map_err(Failure::caused)? {
+            verified.waiting += 1;
+        } else {
+            verified.faults.push(format!("the log does not contain the act {id}, which it accepted"));
         }
     }
     Ok(())
 }
 
-/// The acts in the log.
-async fn recorded(log: &Log, recorder: &Recorder) -> Result<Vec<EventId>, Failure> {
+/// The acts in the first leaves of the log.
+async fn recorded(log: &Log, recorder: &Recorder, until: u64) -> Result<Vec<EventId>, Failure> {
     let recorders = BTreeSet::from([recorder.clone()]);
-    let (mut from, until) = (0, log.leaves().await.map_err(Failure::caused)?);
+    let mut from = 0;
     let mut found = Vec::new();
     while from < until {
         let events = log.events_between(&recorders, from, until, EVENTS_AT_ONCE).await.map_err(Failure::caused)?;

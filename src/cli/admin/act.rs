@@ -102,7 +102,7 @@ async fn verify(context: &AdminContext<'_>, format: OutputFormat) -> Done {
         return Err(Failure::refused("there is no embedded log: upstream.url names an external statistics service"));
     }
     let log = open_log(context.settings).await.map_err(Failure::caused)?;
-    let verified = compare(&context.store, &log, &context.clock).await;
+    let verified = compare(&context.store, &log).await;
     log.close().await;
     let verified = verified?;
     output::show(format.json, &json!(verified), || {

@@ -12,6 +12,7 @@ use store::api_key::KeyCreate;
 
 use super::context::AdminContext;
 use super::options::{AccountFilter, Listing, OutputFormat};
+use super::session::person_of;
 use crate::cli::acts::{Because, by_shell};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
@@ -62,8 +63,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     let now = clock.now();
     match command {
         Command::Create { email, name, scope, space, because, format } => {
-            let person = store.person_sign_in(&email, settings.signin.create_account, now, rng).await;
-            let account = person.map_err(Failure::caused)?.account;
+            let account = person_of(store, settings, (clock, rng), &email).await?.account;
             let account = account.ok_or_else(|| {
                 Failure::refused("the person has no account: create one with `attache admin account create`")
             })?;

@@ -20,7 +20,7 @@ pub struct AdminContext<'s> {
 
 impl AdminContext<'_> {
     /// Prepares the record of an act.
-    pub(super) fn acting(&self, act: OperatorAct) -> Acting<'_> {
+    pub(super) fn acting(&self, act: OperatorAct) -> Acting {
         Acting::new(&self.store, (&self.clock, &self.rng), act)
     }
 

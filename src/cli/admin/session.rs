@@ -90,8 +90,7 @@ pub async fn sign_in(
     SignInAs { email, silent, reason }: SignInAs<'_>,
 ) -> Result<OpenedSession, Failure> {
     let now = clock.now();
-    let person = store.person_sign_in(email, settings.signin.create_account, now, rng).await;
-    let person = person.map_err(Failure::caused)?;
+    let person = person_of(store, settings, (clock, rng), email).await?;
     let secret = Secret::mint(SecretKind::Session, rng);
     let lasts = TimeDelta::from_std(settings.sessions.valid_for).unwrap_or(LASTS_MAX).min(LASTS_MAX);
     let expires_at = now + lasts;
@@ -115,4 +114,16 @@ pub async fn sign_in(
     let secure = settings.http.base_url.as_ref().is_some_and(|url| url.starts_with("https://"));
     let name = format!("{}{}.session_token", if secure { "__Secure-" } else { "" }, settings.http.auth_name);
     Ok(OpenedSession { person, name, secret })
+}
+
+/// Finds or creates a person. The account of a new one is an act.
+pub async fn person_of(
+    store: &Store,
+    settings: &Settings,
+    (clock, rng): (&Clock, &Rng),
+    email: &Email,
+) -> Result<Person, Failure> {
+    let acting = Acting::new(store, (clock, rng), by_shell(ActKind::AccountCreate));
+    let person = acting.store.person_sign_in(email, settings.signin.create_account, clock.now(), rng).await;
+    person.map_err(Failure::caused)
 }

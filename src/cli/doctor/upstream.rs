@@ -103,7 +103,7 @@ async fn acts(settings: &Settings, log: &Log, deep: bool) -> Option<Finding> {
     let advice = "a running server sends them: start it, or check its failing passes (`outbox`)";
     let (store, _) = record(settings).await?;
     let waiting_since = store.acts_waiting_since().await;
-    let compared = if deep { Some(compare(&store, log, &Clock::system()).await) } else { None };
+    let compared = if deep { Some(compare(&store, log).await) } else { None };
     store.close().await;
     Some(match (compared, waiting_since) {
         (Some(Err(failure)), _) => Finding::bad(ACTS, failure.reason(), "check the database's log"),
