@@ -14,7 +14,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::envelope::{AgentKinds, Sealed};
+use chrono::TimeDelta;
+use domain::envelope::Sealed;
 use domain::ids::UserCuid;
 use domain::{Clock, Rng};
 use serde::Deserialize;
@@ -29,11 +30,11 @@ use crate::upstream::Upstream;
 /// Maximum number of events of one chain that are read at once.
 const EVENTS_MAX: usize = 100;
 
+/// Age of an act of an operator that was not forwarded, above which operators are warned.
+pub const ACT_WAIT_MAX: TimeDelta = TimeDelta::minutes(1);
+
 /// Maximum number of identities of one pass.
 const IDENTITIES_MAX: usize = 100;
-
-/// Maximum size of a report; reports are small.
-const BODY_BYTES_MAX: usize = 65_536;
 
 /// Why an event stays in the outbox for now.
 #[derive(Debug, thiserror::Error)]
@@ -143,8 +144,7 @@ impl Outbox {
 }
 
 fn open(event: &OutboxEvent) -> Result<Sealed, NotForwarded> {
-    Sealed::open(&event.body, BODY_BYTES_MAX, &AgentKinds::new([]))
-        .map_err(|_| NotForwarded::Upstream("an event in the outbox cannot be read".into()))
+    Sealed::open_report(&event.body).map_err(|_| NotForwarded::Upstream("an event in the outbox cannot be read".into()))
 }
 
 /// Whether the service has another form of the event under the same id. Only this server draws ids of reports, so it is the same report.

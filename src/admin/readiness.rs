@@ -20,10 +20,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use actors::ActorKind;
+use actors::outbox::ACT_WAIT_MAX;
 use actors::upstream::Upstream;
 use actors::witness::Witnesses;
 use app::App;
-use chrono::TimeDelta;
 use domain::clock::date_time;
 use domain::{Timestamp, reasons};
 use serde::Serialize;
@@ -57,9 +57,6 @@ const ACTS: &str = "acts";
 
 /// Name of the part *overridden settings*.
 const OVERRIDES: &str = "overrides";
-
-/// Age of an act that the statistics service has not accepted, above which it is reported.
-const ACT_WAIT_MAX: TimeDelta = TimeDelta::minutes(1);
 
 /// Name of the part *differences between nodes*.
 const NODES: &str = "nodes";

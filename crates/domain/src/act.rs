@@ -6,16 +6,17 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::Timestamp;
 use crate::chain::Position;
 use crate::clock::date_time;
-use crate::envelope::{AgentKinds, EncodedEvent, report, seal};
+use crate::envelope::{EncodedEvent, report, report_scope, seal};
 use crate::ids::{EventId, InstallationId};
+use crate::{Timestamp, UnknownName};
 
 /// What an operator did. In snake case it is the end of the event type, after [`OperatorAct::PREFIX`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::VariantArray, strum::IntoStaticStr)]
+#[derive(strum::EnumString, strum::VariantArray, strum::VariantNames, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case", parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<Self>)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
 #[expect(missing_docs, reason = "the name of each act is its description")]
 pub enum ActKind {
     AccountCreate,
@@ -86,9 +87,8 @@ impl fmt::Display for ActAuthor {
 }
 
 /// How an act ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[strum(serialize_all = "snake_case")]
 pub enum ActOutcome {
     /// It has its effect: both were written in one transaction.
     Applied,
@@ -200,12 +200,7 @@ impl OperatorAct {
         position: &Position,
         at: Timestamp,
     ) -> EncodedEvent {
-        let recorder = installation.recorder();
-        let scope = json!({
-            "user_id": recorder.identity,
-            "machine_id": recorder.machine,
-            "agent_id": AgentKinds::CONTROL_PLANE,
-        });
+        let scope = report_scope(&installation.recorder());
         let mut payload = json!(self);
         payload["outcome"] = json!(outcome);
         let event_type = format!("{}{}", Self::PREFIX, self.act.as_str());
@@ -234,7 +229,7 @@ mod tests {
                 .until(now);
             let written =
                 whole.event(rng.uuid_v7(now).into(), installation, ActOutcome::Applied, &Position::genesis(3), now);
-            let sealed = Sealed::open(&written.body, 65_536, &AgentKinds::new([])).unwrap();
+            let sealed = Sealed::open_report(&written.body).unwrap();
             assert!(sealed.seal_is_right());
             let envelope = &sealed.envelope;
             assert_eq!(envelope.event_type.as_str(), format!("operator.{}", act.as_str()));

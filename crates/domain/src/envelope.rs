@@ -15,6 +15,7 @@ use crate::consent::ConsentLevel;
 use crate::digest::Digest;
 use crate::ids::{EventId, MachineUuid};
 pub use crate::lane::Lane;
+use crate::recorder::Recorder;
 pub use members::{AgentKinds, Envelope, EventScope, HashChain, ProjectId, SchemaVersion};
 
 /// The members that could be read from an invalid event, for operators and for its sender.
@@ -89,6 +90,11 @@ pub fn seal(mut members: Map<String, Value>, position: &Position) -> EncodedEven
     EncodedEvent { body: canonical::canonical_bytes(&members), seal }
 }
 
+/// The scope of an event that the service itself reports.
+pub(crate) fn report_scope(Recorder { machine, identity }: &Recorder) -> Value {
+    json!({ "user_id": identity, "machine_id": machine, "agent_id": AgentKinds::CONTROL_PLANE })
+}
+
 /// The members of an event that the service itself reports about a change: lane `security`, no content. The caller adds a place in a
 /// chain with [`seal`].
 pub(crate) fn report(id: EventId, event_type: &str, at: Timestamp, scope: Value, payload: Value) -> Map<String, Value> {
@@ -123,6 +129,12 @@ impl Sealed {
             Some((envelope, canonical)) => Ok(Self { envelope, seal: Digest::of(&canonical), canonical }),
             None => Self::open_any(body, bytes_max, agents),
         }
+    }
+
+    /// Parses an event that the service itself reported.
+    pub fn open_report(body: &[u8]) -> Result<Self, Unreadable> {
+        const BYTES_MAX: usize = 65_536;
+        Self::open(body, BYTES_MAX, &AgentKinds::new([]))
     }
 
     /// Parses a text that need not be canonical.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::Timestamp;
 use crate::chain::Position;
-use crate::envelope::{AgentKinds, EncodedEvent, report, seal};
+use crate::envelope::{EncodedEvent, report, report_scope, seal};
 use crate::ids::{EventId, InstallationId};
 
 /// The event type. The default registry does not contain it, and an event of this type that a sender sends as
@@ -29,12 +29,7 @@ pub struct EpochBegan {
 impl EpochBegan {
     /// The event at `position` of the installation's own chain.
     pub fn event(&self, id: EventId, position: &Position, at: Timestamp) -> EncodedEvent {
-        let recorder = self.installation.recorder();
-        let scope = json!({
-            "user_id": recorder.identity,
-            "machine_id": recorder.machine,
-            "agent_id": AgentKinds::CONTROL_PLANE,
-        });
+        let scope = report_scope(&self.installation.recorder());
         let mut payload = json!({
             "origin": self.origin,
             "continues": self.continues,
@@ -65,7 +60,7 @@ mod tests {
             reason: Some("a backup of yesterday was restored".to_owned()),
         };
         let written = began.event(rng.uuid_v7(now).into(), &Position::genesis(0), now);
-        let sealed = Sealed::open(&written.body, 65_536, &AgentKinds::new([])).unwrap();
+        let sealed = Sealed::open_report(&written.body).unwrap();
         assert!(sealed.seal_is_right() && sealed.envelope.scope.machine_id == began.installation.recorder().machine);
         assert!(Registry::built_in().unwrap().judge(&sealed.envelope).is_err());
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::act::OperatorAct;
-use domain::envelope::{AgentKinds, Sealed};
+use domain::envelope::Sealed;
 use domain::ids::EventId;
 use domain::recorder::{Recorder, Recorders};
 use domain::{Digest, Timestamp};
@@ -23,9 +23,6 @@ const PAGE: usize = 500;
 /// Number of events of the log per page.
 const EVENTS_AT_ONCE: u32 = 1_000;
 
-/// Maximum size of the event of an act, in bytes.
-const BODY_BYTES_MAX: usize = 65_536;
-
 /// The acts in comparison with the log.
 #[derive(Debug, Default, Serialize)]
 pub struct ActsVerified {
@@ -39,7 +36,7 @@ pub struct ActsVerified {
 
 /// The event of an act. `None` if it is not the event that was sealed.
 pub fn opened(act: &RecordedAct) -> Option<Sealed> {
-    let sealed = Sealed::open(&act.body, BODY_BYTES_MAX, &AgentKinds::new([])).ok()?;
+    let sealed = Sealed::open_report(&act.body).ok()?;
     (sealed.seal_is_right() && sealed.envelope.event_id == act.id).then_some(sealed)
 }
 

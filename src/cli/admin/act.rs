@@ -24,7 +24,7 @@ pub enum Command {
     /// List acts of operators, newest first
     List {
         /// Show only acts of this kind, for example `session_create`
-        #[arg(long, value_parser = kind)]
+        #[arg(long)]
         act: Option<ActKind>,
         /// Show only acts on this object, for example `account:ID`
         #[arg(long)]
@@ -66,11 +66,6 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
         }
         Command::Verify(format) => verify(context, format).await,
     }
-}
-
-fn kind(text: &str) -> Result<ActKind, String> {
-    let names = || ActKind::ALL.iter().map(|act| act.as_str()).collect::<Vec<_>>().join(", ");
-    ActKind::ALL.iter().copied().find(|act| act.as_str() == text).ok_or_else(|| format!("expected one of {}", names()))
 }
 
 async fn list(

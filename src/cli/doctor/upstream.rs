@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
+use actors::outbox::ACT_WAIT_MAX;
 use app::config::Settings;
 use app::installation::{self, LogRecord, Mismatch};
-use chrono::TimeDelta;
 use domain::clock::date_time;
 use domain::{Clock, Rng, Timestamp, reasons};
 use statistics::client::Client;
@@ -85,40 +85,34 @@ async fn lost(settings: &Settings) -> Option<Finding> {
     record.know_a_log().then(|| Finding::bad(STATISTICS, mismatch, Mismatch::advice()))
 }
 
-/// Checks that the log belongs to the main database; `None` if the main database cannot be read, which another check reports.
-async fn installed(settings: &Settings, log: &Log) -> Option<Finding> {
-    let (store, _) = record(settings).await?;
-    let compared = installation::compare(&store, log).await;
-    store.close().await;
-    Some(match compared {
+/// Checks that the log belongs to the main database.
+async fn installed(store: &Store, log: &Log) -> Finding {
+    match installation::compare(store, log).await {
         Ok(Ok(())) => Finding::good(INSTALLATION, "the log continues the checkpoint in the main database"),
         Ok(Err(mismatch)) => Finding::bad(INSTALLATION, mismatch, Mismatch::advice()),
         Err(error) => Finding::bad(INSTALLATION, reasons(&error), "check the database's log"),
-    })
+    }
 }
 
 /// Compares the acts of operators with the log, or reports only the acts that wait.
-async fn acts(settings: &Settings, log: &Log, deep: bool) -> Option<Finding> {
-    const WAIT_MAX: TimeDelta = TimeDelta::minutes(1);
+async fn acts(store: &Store, log: &Log, deep: bool) -> Finding {
     let advice = "a running server sends them: start it, or check its failing passes (`outbox`)";
-    let (store, _) = record(settings).await?;
     let waiting_since = store.acts_waiting_since().await;
-    let compared = if deep { Some(compare(&store, log).await) } else { None };
-    store.close().await;
-    Some(match (compared, waiting_since) {
+    let compared = if deep { Some(compare(store, log).await) } else { None };
+    match (compared, waiting_since) {
         (Some(Err(failure)), _) => Finding::bad(ACTS, failure.reason(), "check the database's log"),
         (Some(Ok(verified)), _) if !verified.faults.is_empty() => {
             Finding::bad(ACTS, verified.faults.join("; "), "`attache admin act list` shows them: keep both databases")
         }
         (_, Err(error)) => Finding::bad(ACTS, reasons(&error), "check the database's log"),
-        (_, Ok(Some(since))) if since + WAIT_MAX < Clock::system().now() => {
+        (_, Ok(Some(since))) if since + ACT_WAIT_MAX < Clock::system().now() => {
             Finding::doubtful(ACTS, format!("not in the log since {}", date_time(since)), advice)
         }
         (Some(Ok(verified)), _) => {
             Finding::good(ACTS, format!("{} are in the log, {} wait", verified.proven, verified.waiting))
         }
         (None, Ok(waiting)) => Finding::good(ACTS, if waiting.is_some() { "some wait" } else { "all are in the log" }),
-    })
+    }
 }
 
 /// Opens the main database, if it has the current schema.
@@ -173,8 +167,12 @@ async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockRefe
     if let Err(error) = log.check_sequence().await {
         findings.push(Finding::bad(STATISTICS, reasons(&error), advice(&error)));
     }
-    findings.extend(installed(settings, &log).await);
-    findings.extend(acts(settings, &log, deep).await);
+    // Another check reports a main database that cannot be read.
+    if let Some((store, _)) = record(settings).await {
+        findings.push(installed(&store, &log).await);
+        findings.push(acts(&store, &log, deep).await);
+        store.close().await;
+    }
     findings.extend(memory::check(settings, &log).await);
     if deep {
         findings.push(read_through("log file", log.pool()).await);

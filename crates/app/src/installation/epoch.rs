@@ -11,7 +11,7 @@
 use chrono::{NaiveDateTime, TimeDelta};
 use domain::chain::Position;
 use domain::checkpoint::{EPOCH_FORMAT, epoch_of, epoch_origin};
-use domain::envelope::{AgentKinds, Sealed};
+use domain::envelope::Sealed;
 use domain::epoch::EpochBegan;
 use domain::ids::InstallationId;
 use domain::{Clock, Rng};
@@ -24,8 +24,6 @@ use super::log_record::LogRecord;
 use super::pair::{Found, StartContext, is_lone_log, log_pool, log_pool_if_there};
 use super::places::SCHEMA;
 use crate::config::Settings;
-
-const RECORD_BYTES_MAX: usize = 65_536;
 
 /// Starts an epoch and returns the main database and the log.
 pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Result<(Store, Log), OpenError> {
@@ -205,8 +203,8 @@ async fn record(ground: &StartContext<'_>, log: &Log, began: &EpochBegan) -> Res
     // The second attempt uses the chain position from the first refusal.
     for _ in 0..2 {
         let written = began.event(rng.uuid_v7(now).into(), &position, now);
-        let sealed = Sealed::open(&written.body, RECORD_BYTES_MAX, &AgentKinds::new([]))
-            .map_err(|_| failed("the record is larger than an event may be"))?;
+        let sealed =
+            Sealed::open_report(&written.body).map_err(|_| failed("the record is larger than an event may be"))?;
         let submission = Submission::new(written.body.into(), sealed, RecordScope::default());
         let append = Append::new(submission, rng.uuid_v7(now).into(), now);
         match log.append(&[append]).await?.pop() {

@@ -6,8 +6,9 @@ use super::pause::PauseReport;
 use super::{ConsentLevel, ConsentRule};
 use crate::chain::{Position, Prev};
 use crate::clock::date_time;
-use crate::envelope::{AgentKinds, EncodedEvent, report, seal};
+use crate::envelope::{EncodedEvent, report, report_scope, seal};
 use crate::ids::{EventId, MachineUuid, RegistrationId, UserAccountId, UserCuid};
+use crate::recorder::Recorder;
 use crate::{Digest, Timestamp};
 
 /// A change of a consent level.
@@ -37,11 +38,7 @@ impl ConsentChange {
 
     /// The event at `position` of the chain of `control_machine`.
     pub fn event(&self, id: EventId, control_machine: MachineUuid, position: &Position, at: Timestamp) -> EncodedEvent {
-        let mut scope = json!({
-            "user_id": self.identity,
-            "machine_id": control_machine,
-            "agent_id": AgentKinds::CONTROL_PLANE,
-        });
+        let mut scope = report_scope(&Recorder { machine: control_machine, identity: self.identity.clone() });
         if let Some(account) = &self.account {
             scope["user_account_id"] = json!(account);
         }
@@ -118,8 +115,7 @@ mod tests {
             };
             let first = Position::genesis(0);
             let written = report.event(rng.uuid_v7(now).into(), machine, &first, now);
-            let agents = AgentKinds::new([]);
-            let sealed = Sealed::open(&written.body, 65_536, &agents).unwrap();
+            let sealed = Sealed::open_report(&written.body).unwrap();
             assert!(sealed.seal_is_right() && sealed.seal == written.seal);
             let envelope = &sealed.envelope;
             let registry = Registry::built_in().unwrap();
@@ -129,7 +125,7 @@ mod tests {
             assert_eq!(envelope.payload.get("pause").is_some(), pause.is_some());
             let second = after(&first, written.seal);
             let moved = moved_to(&written.body, &second).unwrap();
-            let sealed = Sealed::open(&moved.body, 65_536, &agents).unwrap();
+            let sealed = Sealed::open_report(&moved.body).unwrap();
             assert!(sealed.seal_is_right() && sealed.envelope.position() == second);
         }
     }
