@@ -2,8 +2,9 @@
 //!
 //! On PostgreSQL one connection of each node listens for hints of other processes (`docs/decisions/0029-several-nodes.md`), which this
 //! actor passes on to the running actors. A hint may be lost, so the actor also reads the registrations and device codes changed since the
-//! last pass, replaces rotated signing keys, and puts overrides of settings in force: every second while no connection listens and for some seconds after a hint, otherwise
-//! every eight seconds. So polls need not read the store, and a change made elsewhere takes effect within about a second.
+//! last pass, replaces rotated signing keys, and puts overrides of settings in force: every second while no connection listens and for some
+//! seconds after a hint, otherwise every eight seconds. So polls need not read the store, and a change made elsewhere takes effect within
+//! about a second.
 //!
 //! **If it crashes:** the next actor looks back by the overlap.
 

@@ -43,12 +43,10 @@ async fn reload(file: Option<&Path>, app: App) {
 }
 
 fn applied(Reloaded { applied, restart_needed, shadowed }: Reloaded, app: App) {
-    let paths =
-        |changes: &[SettingChange]| changes.iter().map(|change| change.path.as_str()).collect::<Vec<_>>().join(", ");
     tracing::info!(
-        settings.applied = paths(&applied),
+        settings.applied = SettingChange::paths(&applied),
         settings.restart_needed = restart_needed.join(", "),
-        settings.shadowed = paths(&shadowed),
+        settings.shadowed = SettingChange::paths(&shadowed),
         "SIGHUP: the configuration was read again"
     );
     metrics::gauge!("attache_config_last_reload_success_timestamp_seconds").set(seconds(&app));

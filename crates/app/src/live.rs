@@ -12,6 +12,7 @@ use supervision::Unavailable;
 
 use super::config::Settings;
 use super::config::live::is_live;
+use super::config::reading::pointer;
 use super::{App, host_name, telemetry};
 
 /// Timeout of the supervisor for the settings of one kind of actor.
@@ -101,6 +102,24 @@ pub struct SettingChange {
     pub after: Value,
 }
 
+impl SettingChange {
+    /// The settings in which two configurations differ.
+    fn between(old: &Settings, new: &Settings) -> serde_json::Result<Vec<Self>> {
+        let (before, after) = (serde_json::to_value(old)?, serde_json::to_value(new)?);
+        let value = |tree: &Value, path: &str| tree.pointer(&pointer(path)).cloned().unwrap_or_default();
+        let change = |path: String| {
+            let (before, after) = (value(&before, &path), value(&after, &path));
+            Self { path, before, after }
+        };
+        Ok(old.differences(new)?.into_iter().map(change).collect())
+    }
+
+    /// The paths as one text.
+    pub fn paths(changes: &[Self]) -> String {
+        changes.iter().map(|change| change.path.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// The result of reading the configuration again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reloaded {
@@ -131,28 +150,23 @@ impl App {
     #[boxed]
     pub async fn reload(&self, read: &Settings) -> Result<Reloaded, ReloadFault> {
         let mut sources = self.live.sources.lock().await;
-        let (mut tree, read_tree) = (serde_json::to_value(&sources.configured)?, serde_json::to_value(read)?);
-        let mut reloaded = Reloaded::default();
-        let mut changed = Vec::new();
-        for path in sources.configured.differences(read)? {
-            match (is_live(&path), tree.pointer_mut(&pointer(&path)), read_tree.pointer(&pointer(&path))) {
-                (true, Some(place), Some(after)) => {
-                    let before = std::mem::replace(place, after.clone());
-                    changed.push(SettingChange { path, before, after: after.clone() });
-                }
-                _ => reloaded.restart_needed.push(path),
-            }
+        let changes = SettingChange::between(&sources.configured, read)?;
+        let (live, others): (Vec<_>, Vec<_>) = changes.into_iter().partition(|change| is_live(&change.path));
+        let mut tree = serde_json::to_value(&sources.configured)?;
+        for change in &live {
+            put(&mut tree, &change.path, &change.after);
         }
         let configured: Settings = serde_json::from_value(tree)?;
         let (settings, overrides) = overlaid(&configured, &sources.overrides)?;
-        reloaded.applied = self.put_in_force(settings).await?;
-        let is_applied = |path: &str| reloaded.applied.iter().any(|applied| applied.path == path);
-        reloaded.shadowed = changed.into_iter().filter(|change| !is_applied(&change.path)).collect();
+        let applied = self.put_in_force(settings).await?;
+        let is_applied = |path: &str| applied.iter().any(|change| change.path == path);
+        let shadowed = live.into_iter().filter(|change| !is_applied(&change.path)).collect();
+        let restart_needed = others.into_iter().map(|change| change.path).collect();
         self.live.overrides.store(Arc::new(overrides));
         // Without overrides: the table of nodes compares configurations.
         self.nodes.reconfigure(configured.shared_digest(), configured.shared_prints());
         sources.configured = configured;
-        Ok(reloaded)
+        Ok(Reloaded { applied, restart_needed, shadowed })
     }
 
     /// Puts the overrides of this node among all `overrides` in force. Other settings have the values of the configuration.
@@ -166,7 +180,7 @@ impl App {
             return Ok(());
         }
         let (settings, found) = overlaid(&sources.configured, &overrides)?;
-        let changed = self.put_in_force(settings).await?;
+        let changes = self.put_in_force(settings).await?;
         let paths =
             |found: &[SettingOverride]| found.iter().map(|found| found.path.as_str()).collect::<Vec<_>>().join(", ");
         if !found.left_out.is_empty() {
@@ -177,7 +191,7 @@ impl App {
         }
         tracing::info!(
             settings.overridden = paths(&found.in_force),
-            settings.changed = changed.iter().map(|change| change.path.as_str()).collect::<Vec<_>>().join(", "),
+            settings.changed = SettingChange::paths(&changes),
             "overrides of settings changed"
         );
         self.live.overrides.store(Arc::new(found));
@@ -188,9 +202,9 @@ impl App {
     /// Passes changed settings on to their readers, and returns the changes.
     async fn put_in_force(&self, new: Settings) -> Result<Vec<SettingChange>, ReloadFault> {
         let old = self.live.get();
-        let paths = old.differences(&new)?;
-        if paths.is_empty() {
-            return Ok(Vec::new());
+        let changes = SettingChange::between(&old, &new)?;
+        if changes.is_empty() {
+            return Ok(changes);
         }
         if new.telemetry.log != old.telemetry.log {
             telemetry::replace_filter(&new.telemetry.log).map_err(ReloadFault::Filter)?;
@@ -200,14 +214,8 @@ impl App {
                 self.root.retune(*kind, new.actors.of(*kind).clone(), RETUNE_DEADLINE).await?;
             }
         }
-        let (before, after) = (serde_json::to_value(&*old)?, serde_json::to_value(&new)?);
-        let value = |tree: &Value, path: &str| tree.pointer(&pointer(path)).cloned().unwrap_or_default();
-        let change = |path: String| {
-            let (before, after) = (value(&before, &path), value(&after, &path));
-            SettingChange { path, before, after }
-        };
         self.live.store(new);
-        Ok(paths.into_iter().map(change).collect())
+        Ok(changes)
     }
 }
 
@@ -247,13 +255,14 @@ fn overlaid_by(settings: &Settings, found: &SettingOverride) -> Result<Option<Se
         places.extend(kinds.filter(|path| tree.pointer(&pointer(path)) == Some(&common)));
     }
     for path in places {
-        if let Some(place) = tree.pointer_mut(&pointer(&path)) {
-            place.clone_from(&found.value);
-        }
+        put(&mut tree, &path, &found.value);
     }
     Ok(serde_json::from_value(tree).ok())
 }
 
-fn pointer(path: &str) -> String {
-    format!("/{}", path.replace('.', "/"))
+/// Replaces the value of a setting in a tree of settings.
+fn put(tree: &mut Value, path: &str, value: &Value) {
+    if let Some(place) = tree.pointer_mut(&pointer(path)) {
+        place.clone_from(value);
+    }
 }

@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::reload::Handle;
+use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
 use self::lines::{JsonLines, RequestSpans, TextLines};
 
@@ -65,24 +66,25 @@ pub fn begin(settings: &Settings) {
     let filter = EnvFilter::try_new(&settings.log).unwrap_or_else(|_| EnvFilter::new("info"));
     let colours = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    // Each fails if a subscriber exists, as in a test that starts several servers.
-    let _ = match settings.format {
+    match settings.format {
         LogFormat::Text => {
             let lines = lines.event_format(TextLines::default()).with_filter_reloading();
-            let handle = lines.reload_handle();
-            let begun = lines.finish().with(RequestSpans).try_init();
-            begun.is_ok()
-                && FILTER.set(Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))).is_ok()
+            keep_filter(lines.reload_handle(), &lines.finish().with(RequestSpans).try_init());
         }
         LogFormat::Json => {
             let lines = lines.fmt_fields(JsonFields::new()).event_format(JsonLines::default()).with_filter_reloading();
-            let handle = lines.reload_handle();
-            let begun = lines.finish().with(RequestSpans).try_init();
-            begun.is_ok()
-                && FILTER.set(Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string()))).is_ok()
+            keep_filter(lines.reload_handle(), &lines.finish().with(RequestSpans).try_init());
         }
-    };
+    }
     begin_counting();
+}
+
+/// Keeps the handle of the filter, unless another subscriber exists, as in a test that starts several servers.
+fn keep_filter<S: 'static>(handle: Handle<EnvFilter, S>, begun: &Result<(), TryInitError>) {
+    if begun.is_ok() {
+        // Only the first subscriber of a process begins.
+        let _ = FILTER.set(Box::new(move |filter| handle.reload(filter).map_err(|error| error.to_string())));
+    }
 }
 
 /// Whether a text is a filter of log lines.

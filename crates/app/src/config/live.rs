@@ -1,5 +1,6 @@
 //! When a changed setting takes effect: `docs/decisions/0039-live-settings.md`.
 
+use super::reading::is_within;
 use super::shared::is_secret;
 
 /// When a changed setting takes effect.
@@ -72,11 +73,10 @@ const CLASSES: &[(&str, SettingEffect)] = {
 
 /// When a change of the setting at `path` takes effect; `None` if it has no class.
 pub fn effect_of(path: &str) -> Option<SettingEffect> {
-    let is_within = |start: &str| path.strip_prefix(start).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     if path.rsplit('.').next().is_some_and(is_secret) {
         return Some(SettingEffect::Never);
     }
-    let class = CLASSES.iter().filter(|(start, _)| is_within(start)).max_by_key(|(start, _)| start.len());
+    let class = CLASSES.iter().filter(|(start, _)| is_within(path, start)).max_by_key(|(start, _)| start.len());
     class.map(|(_, effect)| *effect)
 }
 

@@ -165,7 +165,13 @@ fn together(tree: Value) -> Result<Settings, String> {
     serde_json::from_value(tree).map_err(|error| format!("the values do not fit together: {error}"))
 }
 
-fn is_within(path: &str, section: &str) -> bool {
+/// The JSON Pointer (RFC 6901) of a setting in a tree of settings.
+pub fn pointer(path: &str) -> String {
+    format!("/{}", path.replace('.', "/"))
+}
+
+/// Whether a path is a setting or section, or in it.
+pub fn is_within(path: &str, section: &str) -> bool {
     path.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
