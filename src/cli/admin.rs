@@ -18,11 +18,9 @@ mod session;
 
 use app::config::Settings;
 use clap::Subcommand;
-use domain::{Clock, Rng};
 
-use self::context::AdminContext;
-use super::failure::{Done, Failure};
-use super::main_database::open_store;
+pub use self::context::AdminContext;
+use super::failure::Done;
 
 pub(in crate::cli) use node::status as node_status;
 pub use session::{SignInAs, sign_in};
@@ -70,10 +68,7 @@ pub enum Command {
 
 /// Opens the main database and runs the subcommand.
 pub async fn run(command: Command, settings: &Settings) -> Done {
-    let context =
-        AdminContext { settings, store: open_store(settings).await?, clock: Clock::system(), rng: Rng::system() };
-    // Times are written by the database's clock, as the servers do.
-    context.store.clock_follow(&context.clock).await.map_err(Failure::caused)?;
+    let context = AdminContext::open(settings).await?;
     let result = match command {
         Command::Account(command) => account::run(command, &context).await,
         Command::Person(command) => person::run(command, &context).await,

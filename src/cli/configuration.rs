@@ -5,20 +5,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use app::config::Settings;
 use app::config::live::{SettingEffect, effect_of, is_live};
-use app::config::reading::{Layers, environment_name, load_layers, paths, schema, value_of};
+use app::config::reading::{Layers, environment_name, is_within, load_layers, paths, pointer, schema, value_of};
 use clap::{Args, Subcommand};
+use domain::Timestamp;
 use domain::act::ActKind;
 use domain::clock::date_time;
-use domain::{Clock, Rng, Timestamp};
 use serde_json::{Value, json};
-use store::Store;
 use store::setting::{OverrideSet, SettingOverride};
 
 use super::acts::{Acting, Because, by_shell};
+use super::admin::AdminContext;
 use super::failure::{Done, Failure, FailureKind};
-use super::main_database::open_store;
 use super::output;
 
 /// Subcommands of `attache config`.
@@ -91,27 +89,27 @@ pub async fn run(command: Command, file: Option<&Path>) -> Done {
         Command::Show { path, json } => show(path.as_deref(), json, &layers),
         Command::Set { path, value, lasts, until_unset, replace, change } => {
             let lasts = (!until_unset).then_some(lasts);
-            let database = Database::open(&layers.settings).await?;
+            let context = AdminContext::open(&layers.settings).await?;
             let done = async {
                 let value =
-                    new_value(&database, (&path, &value), lasts, change.node.as_deref(), (file, &layers)).await?;
-                let until = lasts.map(|lasts| database.clock.now() + lasts);
-                set(&database, (path, value, until), replace, change).await
+                    new_value(&context, (&path, &value), lasts, change.node.as_deref(), (file, &layers)).await?;
+                let until = lasts.map(|lasts| context.clock.now() + lasts);
+                set(&context, (path, value, until), replace, change).await
             };
             let done = done.await;
-            database.store.close().await;
+            context.store.close().await;
             done
         }
         Command::Unset { path, change } => {
-            let database = Database::open(&layers.settings).await?;
-            let done = unset(&database, &path, change).await;
-            database.store.close().await;
+            let context = AdminContext::open(&layers.settings).await?;
+            let done = unset(&context, &path, change).await;
+            context.store.close().await;
             done
         }
         Command::Overrides { json } => {
-            let database = Database::open(&layers.settings).await?;
-            let overrides = database.store.setting_overrides(database.clock.now()).await.map_err(Failure::caused);
-            database.store.close().await;
+            let context = AdminContext::open(&layers.settings).await?;
+            let overrides = context.store.setting_overrides(context.clock.now()).await.map_err(Failure::caused);
+            context.store.close().await;
             let rows: Vec<Value> = overrides?.iter().map(overridden).collect();
             output::list(json, &rows, &["path", "node", "value", "until", "set_by"]);
             Ok(())
@@ -119,43 +117,31 @@ pub async fn run(command: Command, file: Option<&Path>) -> Done {
     }
 }
 
-/// The main database and its clock.
-struct Database {
-    store: Store,
-    clock: Clock,
-    rng: Rng,
-}
-
-impl Database {
-    async fn open(settings: &Settings) -> Result<Self, Failure> {
-        let database = Self { store: open_store(settings).await?, clock: Clock::system(), rng: Rng::system() };
-        database.store.clock_follow(&database.clock).await.map_err(Failure::caused)?;
-        Ok(database)
-    }
-
-    fn acting(
-        &self,
-        kind: ActKind,
-        (path, node): (&str, Option<&str>),
-        until: Option<Timestamp>,
-        because: Because,
-    ) -> Acting {
-        let node = node.map(|node| format!("@{node}")).unwrap_or_default();
-        let act = by_shell(kind).on("setting", format!("{path}{node}")).because(because.reason);
-        let act = until.map_or(act.clone(), |until| act.until(until));
-        Acting::new(&self.store, (&self.clock, &self.rng), act)
-    }
+/// Prepares the record of a change of an override.
+fn acting(
+    context: &AdminContext<'_>,
+    kind: ActKind,
+    (path, node): (&str, Option<&str>),
+    until: Option<Timestamp>,
+    because: Because,
+) -> Acting {
+    let node = node.map(|node| format!("@{node}")).unwrap_or_default();
+    let act = by_shell(kind).on("setting", format!("{path}{node}")).because(because.reason);
+    context.acting(match until {
+        Some(until) => act.until(until),
+        None => act,
+    })
 }
 
 /// Checks the new value of a setting by the rules of the file, together with the other overrides of the node.
 async fn new_value(
-    database: &Database,
+    context: &AdminContext<'_>,
     (path, text): (&str, &str),
     lasts: Option<Duration>,
     node: Option<&str>,
     (file, layers): (Option<&Path>, &Layers),
 ) -> Result<Value, Failure> {
-    let overrides = database.store.setting_overrides(database.clock.now()).await.map_err(Failure::caused)?;
+    let overrides = context.store.setting_overrides(context.clock.now()).await.map_err(Failure::caused)?;
     let others = overrides.iter().filter(|found| found.node.is_none() || found.node.as_deref() == node);
     let others: BTreeMap<String, String> =
         others.map(|found| (environment_name(&found.path), found.value.to_string())).collect();
@@ -176,14 +162,14 @@ async fn new_value(
 }
 
 async fn set(
-    database: &Database,
+    context: &AdminContext<'_>,
     (path, value, until): (String, Value, Option<Timestamp>),
     replaces: bool,
     ChangeOptions { node, because, json }: ChangeOptions,
 ) -> Done {
-    let acting = database.acting(ActKind::ConfigSet, (&path, node.as_deref()), until, because);
+    let acting = acting(context, ActKind::ConfigSet, (&path, node.as_deref()), until, because);
     let new = SettingOverride { path, node, value, until, set_by: acting.author.clone() };
-    let set = acting.store.setting_override(&new, replaces, database.clock.now()).await;
+    let set = acting.store.setting_override(&new, replaces, context.clock.now()).await;
     match acting.settle(set).await? {
         OverrideSet::Set => {
             let shown = overridden(&new);
@@ -198,9 +184,9 @@ async fn set(
     }
 }
 
-async fn unset(database: &Database, path: &str, ChangeOptions { node, because, json }: ChangeOptions) -> Done {
-    let acting = database.acting(ActKind::ConfigUnset, (path, node.as_deref()), None, because);
-    let ended = acting.store.setting_override_end(path, node.as_deref(), database.clock.now()).await;
+async fn unset(context: &AdminContext<'_>, path: &str, ChangeOptions { node, because, json }: ChangeOptions) -> Done {
+    let acting = acting(context, ActKind::ConfigUnset, (path, node.as_deref()), None, because);
+    let ended = acting.store.setting_override_end(path, node.as_deref(), context.clock.now()).await;
     if !acting.settle(ended).await? {
         return Err(Failure::not_found("no such override is in force: `attache config overrides` lists them"));
     }
@@ -229,12 +215,8 @@ fn overridden(found: &SettingOverride) -> Value {
 
 fn show(path: Option<&str>, json: bool, layers: &Layers) -> Done {
     let (in_force, defaults) = (serde_json::to_value(&layers.settings).map_err(Failure::caused)?, schema());
-    let is_asked = |candidate: &str| {
-        let rest = path.map_or(Some(""), |path| candidate.strip_prefix(path));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.') || path.is_none())
-    };
     let paths = paths(&defaults);
-    let asked = paths.iter().filter(|path| is_asked(path));
+    let asked = paths.iter().filter(|candidate| path.is_none_or(|section| is_within(candidate, section)));
     let rows: Vec<Value> = asked.map(|path| described(path, layers, &in_force, &defaults)).collect();
     if rows.is_empty() {
         return Err(Failure::not_found("no setting has this path: `attache config show` lists them"));
@@ -250,7 +232,7 @@ fn described(path: &str, layers: &Layers, in_force: &Value, defaults: &Value) ->
         Some(_) if effect == SettingEffect::Never => json!("…"),
         Some(value) => value.clone(),
     };
-    let pointer = format!("/{}", path.replace('.', "/"));
+    let pointer = pointer(path);
     // A kind of actor without a value takes the common one.
     let common = || {
         let field = path.strip_prefix("actors.")?.split_once('.')?.1;

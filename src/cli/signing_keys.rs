@@ -3,12 +3,11 @@
 use app::config::Settings;
 use clap::Subcommand;
 use domain::act::ActKind;
-use domain::{Clock, Rng};
 use serde_json::{Value, json};
 
-use super::acts::{Acting, Because, by_shell};
+use super::acts::{Because, by_shell};
+use super::admin::AdminContext;
 use super::failure::{Done, Failure};
-use super::main_database::open_store;
 use super::output;
 use domain::clock::date_time;
 
@@ -33,10 +32,9 @@ pub enum Command {
 
 /// Runs the subcommand.
 pub async fn run(command: Command, settings: &Settings) -> Done {
-    let store = open_store(settings).await?;
-    let (clock, rng) = (Clock::system(), Rng::system());
-    store.clock_follow(&clock).await.map_err(Failure::caused)?;
-    store.assertion_keys_ensure(clock.now(), &rng).await.map_err(Failure::caused)?;
+    let context = AdminContext::open(settings).await?;
+    let AdminContext { store, clock, rng, .. } = &context;
+    store.assertion_keys_ensure(clock.now(), rng).await.map_err(Failure::caused)?;
     match command {
         Command::List { json } => {
             let keep_for = settings.claims.keep_keys_for();
@@ -56,8 +54,8 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
             output::list(json, &rows, &["kid", "state", "created_at", "activated_at", "retired_at"]);
         }
         Command::Rotate { because, json } => {
-            let acting = Acting::new(&store, (&clock, &rng), by_shell(ActKind::KeysRotate).because(because.reason));
-            let kid = acting.store.assertion_keys_rotate(clock.now(), &rng).await;
+            let acting = context.acting(by_shell(ActKind::KeysRotate).because(because.reason));
+            let kid = acting.store.assertion_keys_rotate(clock.now(), rng).await;
             let kid = acting.settle(kid).await?.ok_or_else(|| {
                 Failure::refused("another process rotated the keys at the same time; nothing was changed")
             })?;

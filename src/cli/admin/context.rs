@@ -9,18 +9,26 @@ use store::Store;
 use super::options::{AccountFilter, AccountSelector};
 use crate::cli::acts::Acting;
 use crate::cli::failure::Failure;
+use crate::cli::main_database::open_store;
 
 /// Shared state of the commands.
 pub struct AdminContext<'s> {
-    pub(super) settings: &'s Settings,
-    pub(super) store: Store,
-    pub(super) clock: Clock,
-    pub(super) rng: Rng,
+    pub(in crate::cli) settings: &'s Settings,
+    pub(in crate::cli) store: Store,
+    pub(in crate::cli) clock: Clock,
+    pub(in crate::cli) rng: Rng,
 }
 
-impl AdminContext<'_> {
+impl<'s> AdminContext<'s> {
+    /// Opens the main database. Times are written by its clock, as the servers do.
+    pub async fn open(settings: &'s Settings) -> Result<Self, Failure> {
+        let context = Self { settings, store: open_store(settings).await?, clock: Clock::system(), rng: Rng::system() };
+        context.store.clock_follow(&context.clock).await.map_err(Failure::caused)?;
+        Ok(context)
+    }
+
     /// Prepares the record of an act.
-    pub(super) fn acting(&self, act: OperatorAct) -> Acting {
+    pub(in crate::cli) fn acting(&self, act: OperatorAct) -> Acting {
         Acting::new(&self.store, (&self.clock, &self.rng), act)
     }
 
