@@ -1,4 +1,5 @@
-//! The operator's listener: health, metrics, running actors. It requires no credential; keep it on loopback or a closed network.
+//! The operator's listener and socket: health, metrics, running actors, and the operator's API. Only the API requires a credential; keep the
+//! listener on loopback or a closed network.
 //! A web page in a browser on that network can reach it under a foreign host name that resolves to this address (DNS rebinding), so the
 //! listener only accepts known hosts.
 //!
@@ -10,9 +11,11 @@
 //!   (`upstream.breaker.open`). `nodes` lists the other nodes; differences from them are degradations too.
 //! - `GET /metrics`: Prometheus text.
 //! - `GET /actors`: the tree of running actors, with restarts and the last failure of each.
+//! - `/ops/v1/…`: the operator's API, which requires a credential (`admin/ops.rs`).
 
 mod coalesced;
 mod gauges;
+pub mod ops;
 mod page;
 #[cfg(target_os = "linux")]
 mod process;
@@ -25,6 +28,7 @@ use std::time::Duration;
 
 use actors::node::{Standing, StandingProbe};
 use api::head;
+use api::limits::RateLimiters;
 use app::App;
 use app::phase::Phases;
 use app::telemetry;
@@ -58,7 +62,7 @@ struct AdminState {
 }
 
 /// The operator's service.
-pub fn router(app: App, phases: Phases, listeners: Listeners) -> Router {
+pub fn router(app: App, phases: Phases, listeners: Listeners, limits: &Arc<RateLimiters>) -> Router {
     let readiness = Readiness::default();
     introduce(&app, &readiness, &phases, listeners);
     let throughput = Throughput::default();
@@ -71,6 +75,7 @@ pub fn router(app: App, phases: Phases, listeners: Listeners) -> Router {
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/actors", get(tree))
+        .nest_service(ops::PREFIX, ops::router(&app, &phases, limits))
         .fallback(async || (StatusCode::NOT_FOUND, axum::Json(json!({ "error": "not_found" }))))
         .layer(axum::middleware::from_fn_with_state(app.clone(), known_host))
         .with_state(AdminState { app, phases, readiness, gauges, held, throughput })
@@ -89,9 +94,10 @@ pub struct Listeners {
 fn introduce(app: &App, readiness: &Readiness, phases: &Phases, listeners: Listeners) {
     let (weak, readiness, phases) = (app.downgrade(), readiness.clone(), phases.clone());
     let standing: StandingProbe = Arc::new(move || {
-        let (app, readiness, is_draining) = (weak.upgrade(), readiness.clone(), phases.is_leaving());
+        let (app, readiness, phases) = (weak.upgrade(), readiness.clone(), phases.clone());
+        let is_draining = phases.is_leaving();
         Box::pin(async move {
-            let report = readiness.look(&app?).await;
+            let report = readiness.look(&app?, &phases).await;
             Some(Standing { unready: report.reasons(), is_draining })
         })
     });
@@ -114,7 +120,7 @@ async fn known_host(State(app): State<App>, request: Request, next: Next) -> Res
 }
 
 async fn ready(State(AdminState { app, phases, readiness, .. }): State<AdminState>) -> Response {
-    let report = readiness.look(&app).await;
+    let report = readiness.look(&app, &phases).await;
     let draining = phases.is_leaving();
     let ready = report.failing.is_empty() && !draining;
     let word = |good: bool| if good { "ok" } else { "failing" };

@@ -38,6 +38,7 @@ mod migrate;
 mod moment;
 mod open;
 mod openapi;
+mod operator_socket;
 mod otlp;
 mod output;
 mod pause;
@@ -64,7 +65,8 @@ use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use app::config::{EXTRACT_WORKER, load};
+use app::config::EXTRACT_WORKER;
+use app::config::reading::load_layers;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use self::failure::{Done, Failure, FailureKind};
@@ -100,7 +102,7 @@ enum Command {
     #[command(subcommand)]
     Backup(backup::Command),
     /// Print the OpenAPI 3.1 description of both HTTP APIs
-    Openapi,
+    Openapi(openapi::Arguments),
     /// List and rotate the keys that sign identity assertions
     #[command(subcommand)]
     Keys(signing_keys::Command),
@@ -208,16 +210,15 @@ pub fn main() -> ExitCode {
         return code;
     }
     let (Arguments { config, command }, is_json) = arguments();
-    let settings = || {
-        load(config.as_deref(), std::env::vars())
+    let layers = || {
+        load_layers(config.as_deref(), std::env::vars())
             .map_err(|problems| Failure::of(FailureKind::Configuration, problems.to_string()))
     };
+    let settings = || layers().map(|layers| layers.settings);
     let result = match command {
-        Command::Serve(arguments) => {
-            settings().and_then(|settings| run(serve::serve(config.clone(), settings, arguments)))
-        }
+        Command::Serve(arguments) => layers().and_then(|layers| run(serve::serve(layers, arguments))),
         Command::Check => settings().map(|settings| check::report(&settings)),
-        Command::Config(command) => run(async move { configuration::run(command, config.as_deref()).await }),
+        Command::Config(command) => layers().and_then(|layers| run(configuration::run(command, layers))),
         Command::Migrate(because) => {
             settings().and_then(|settings| run(async move { migrate::migrate(because, &settings).await }))
         }
@@ -228,7 +229,7 @@ pub fn main() -> ExitCode {
         Command::Backup(command) => {
             settings().and_then(|settings| run(async move { backup::run(command, &settings).await }))
         }
-        Command::Openapi => settings().map(|settings| openapi::print(&settings)),
+        Command::Openapi(arguments) => settings().map(|settings| openapi::print(&arguments, &settings)),
         Command::Keys(command) => {
             settings().and_then(|settings| run(async move { signing_keys::run(command, &settings).await }))
         }

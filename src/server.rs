@@ -5,6 +5,7 @@ pub mod descriptors;
 mod head_bytes;
 mod head_timer;
 mod io_timeouts;
+mod operator_socket;
 mod place;
 
 use std::collections::VecDeque;
@@ -14,13 +15,16 @@ use std::time::Duration;
 
 use api::HttpState;
 use api::addresses::Addresses;
+use api::limits::RateLimiters;
 use api::unread::UnreadLimits;
+use app::config::reading::Layers;
 use app::config::{HttpSettings, Settings, Urls};
 use app::installation::LogStart;
 use app::phase::{Phase, Phases};
 use app::services::oidc::Providers;
 use app::{App, BuildError};
 use axum::Router;
+use axum::extract::FromRef;
 use domain::{Clock, Rng};
 use supervision::TreeExit;
 use tokio::net::{TcpListener, TcpSocket};
@@ -31,6 +35,7 @@ use tokio::time::Instant;
 use self::accept::{ConnectionLimits, Door, Service, accept};
 use self::head_bytes::HeadLimits;
 use self::head_timer::HeadDeadlines;
+use self::operator_socket::SocketFile;
 
 /// A server that accepts connections.
 #[derive(Debug)]
@@ -47,7 +52,9 @@ pub struct Server {
     pub knowledge_address: SocketAddr,
     phases: Phases,
     listeners: Vec<JoinHandle<()>>,
-    admin: JoinHandle<()>,
+    /// The operator's listener and socket.
+    operators: Vec<JoinHandle<()>>,
+    _socket_file: Option<SocketFile>,
 }
 
 /// Why a server cannot start.
@@ -71,11 +78,12 @@ pub enum StartError {
 impl Server {
     /// Binds the listeners, builds the server and starts to accept connections.
     pub async fn start(settings: Settings, clock: Clock, rng: Rng) -> Result<Self, StartError> {
-        Self::start_with(settings, clock, rng, LogStart::Continue).await
+        Self::start_with(settings.into(), clock, rng, LogStart::Continue).await
     }
 
-    /// The same, with a choice of the log's start.
-    pub async fn start_with(settings: Settings, clock: Clock, rng: Rng, log: LogStart) -> Result<Self, StartError> {
+    /// The same, with the places of the settings and a choice of the log's start.
+    pub async fn start_with(configured: Layers, clock: Clock, rng: Rng, log: LogStart) -> Result<Self, StartError> {
+        let settings = &configured.settings;
         app::telemetry::begin_counting();
         descriptors::raise();
         if let Some(warning) = descriptors::warning(&settings.http) {
@@ -88,10 +96,10 @@ impl Server {
         let own = settings.knowledge.bind.map(|bind| listen(bind, "knowledge.bind")).transpose()?;
         let own_address = own.as_ref().and_then(|listener| listener.local_addr().ok());
         let knowledge_address = own_address.unwrap_or(address);
-        let urls = Urls::configured(&settings, address, own_address);
+        let urls = Urls::configured(settings, address, own_address);
         let phases = Phases::default();
         let providers = Providers::new(&settings.signin, &urls.base, &clock).map_err(BuildError::Providers)?;
-        let app = Box::pin(App::build(settings, urls, (clock, rng), log)).await?;
+        let app = Box::pin(App::build(configured, urls, (clock, rng), log)).await?;
         let state = api::state(app.clone(), providers, phases.clone(), web::for_browsers())?;
         let http = &app.settings.http;
         let limits = ConnectionLimits {
@@ -113,13 +121,32 @@ impl Server {
         }
         let connections_max = app.settings.admin.connections_max;
         let listeners_of = crate::admin::Listeners { public: address, operator: admin_address };
-        let admin_door = Door::Operators { connections_max, open: VecDeque::new() };
-        let admin_service = Service::Router(crate::admin::router(app.clone(), phases.clone(), listeners_of));
+        let operators_door = || Door::Operators { connections_max, open: VecDeque::new() };
+        let rates = Arc::<RateLimiters>::from_ref(&state);
+        let admin_service = crate::admin::router(app.clone(), phases.clone(), listeners_of, &rates);
+        let admin_service = Service::Router(admin_service);
         // The operators' listener stops last, with the process, so that operators can observe the draining.
         let head_bytes = HeadLimits::apart(http.head_bytes_max, connections_max);
         let admin_limits = ConnectionLimits { head_bytes, ..limits };
-        let admin = tokio::spawn(accept(admin, admin_service, admin_door, admin_limits, Phases::default()));
-        Ok(Self { app, http: state, address, admin_address, knowledge_address, phases, listeners, admin })
+        let mut operators = Vec::new();
+        let mut socket_file = None;
+        if let Some((socket, file)) = operator_socket::bind(&app.settings) {
+            let (service, limits) = (admin_service.clone(), admin_limits.clone());
+            operators.push(tokio::spawn(accept(socket, service, operators_door(), limits, Phases::default())));
+            socket_file = Some(file);
+        }
+        operators.push(tokio::spawn(accept(admin, admin_service, operators_door(), admin_limits, Phases::default())));
+        Ok(Self {
+            app,
+            http: state,
+            address,
+            admin_address,
+            knowledge_address,
+            phases,
+            listeners,
+            operators,
+            _socket_file: socket_file,
+        })
     }
 
     /// Reports itself as unready and continues to serve for `shutdown.lame_duck`, so that balancers and clients select another node before
@@ -147,7 +174,7 @@ impl Server {
         tracing::info!("the actors finish their messages");
         let left = deadline.saturating_duration_since(Instant::now()).max(MINIMAL_DRAIN);
         let outcome = self.app.root.drain(left).await;
-        for listener in self.listeners.iter().chain([&self.admin]) {
+        for listener in self.listeners.iter().chain(&self.operators) {
             listener.abort();
         }
         self.app.close(deadline).await;

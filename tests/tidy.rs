@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use actors::ActorKind;
 use app::config::Settings;
-use app::config::live::is_live;
+use app::config::live::{SettingEffect, effect_of};
 use app::config::reading::{environment_name, paths, read, schema};
 
 fn root() -> PathBuf {
@@ -175,7 +175,11 @@ fn the_configuration_file_shows_every_setting_with_its_environment_name() {
         } else if let Some((assignment, variable)) = line.rsplit_once(" # ATTACHE_") {
             let key = assignment.trim_start_matches("# ").split(" = ").next().unwrap();
             let path = format!("{section}.{key}");
-            let mark = if is_live(&path) { ", live" } else { "" };
+            let mark = match effect_of(&path) {
+                Some(SettingEffect::Live) => ", live",
+                Some(SettingEffect::Reload) => ", reload",
+                _ => "",
+            };
             assert_eq!(format!("ATTACHE_{variable}"), format!("{}{mark}", environment_name(&path)), "{line}");
             assert!(shown.insert(path), "{line} occurs twice");
         } else {

@@ -112,7 +112,7 @@ pub(super) async fn show(State(state): State<AdminState>) -> Response {
     let AdminState { app, phases, readiness, gauges, held, throughput } = &state;
     let now = app.clock.now();
     let (report, (), tree, held) = tokio::join!(
-        readiness.look(app),
+        readiness.look(app, phases),
         gauges.refresh(app),
         app.root.tree(CHECK_DEADLINE),
         held.answer(pace(app).of_counts(), || {
@@ -171,7 +171,11 @@ pub(super) async fn file(
 
 fn state_of(is_well: bool, is_leaving: bool) -> ServerState {
     match (is_well, is_leaving) {
-        (_, true) => ServerState { word: "Draining", class: "is-warn", lead: "It finishes requests and stops." },
+        (_, true) => ServerState {
+            word: "Draining",
+            class: "is-warn",
+            lead: "It answers requests until it stops, or until an operator puts it back into service.",
+        },
         (true, false) => ServerState { word: "Ready", class: "is-good", lead: "Everything that requests need works." },
         (false, false) => {
             ServerState { word: "Not ready", class: "is-bad", lead: "Requests fail, or wait, for the reasons below." }

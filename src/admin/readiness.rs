@@ -24,6 +24,7 @@ use actors::outbox::ACT_WAIT_MAX;
 use actors::upstream::Upstream;
 use actors::witness::Witnesses;
 use app::App;
+use app::phase::Phases;
 use domain::clock::date_time;
 use domain::{Timestamp, reasons};
 use serde::Serialize;
@@ -58,6 +59,9 @@ const ACTS: &str = "acts";
 /// Name of the part *overridden settings*.
 const OVERRIDES: &str = "overrides";
 
+/// Name of the part *drain by an operator*.
+const DRAIN: &str = "drain";
+
 /// Name of the part *differences between nodes*.
 const NODES: &str = "nodes";
 
@@ -88,7 +92,7 @@ pub(super) struct Failing {
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
     /// Failures that do not make the server unready: failures of an external statistics service or of witnesses, differences between
-    /// nodes, acts of operators that wait, and overridden settings.
+    /// nodes, acts of operators that wait, overridden settings, and a drain.
     pub(super) degraded: Vec<Failing>,
 }
 
@@ -122,7 +126,7 @@ impl Report {
 
 impl Readiness {
     /// Probes all parts and returns the report.
-    pub(super) async fn look(&self, app: &App) -> Report {
+    pub(super) async fn look(&self, app: &App, phases: &Phases) -> Report {
         let pace = pace(app);
         let upstream = app.upstream.refusal().map(|reason| Failing { part: UPSTREAM, reason });
         let nodes = app.nodes.seen().differences.into_iter().map(|found| Failing { part: NODES, reason: found.text });
@@ -134,7 +138,8 @@ impl Readiness {
         let left_out = overridden.left_out.iter();
         let left_out = left_out.map(|found| format!("{} does not fit this configuration: left out", found.path));
         let overrides = in_force.chain(left_out).map(part);
-        let degraded = upstream.into_iter().chain(nodes).chain(witnesses).chain(overrides).collect();
+        let drain = phases.drained_by().map(|by| Failing { part: DRAIN, reason: format!("drained {by}") });
+        let degraded = upstream.into_iter().chain(nodes).chain(witnesses).chain(overrides).chain(drain).collect();
         let mut report = Report { degraded, ..Report::default() };
         let (store, reads, log, acts, tree) = tokio::join!(
             self.store.answer(pace, || {

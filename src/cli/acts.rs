@@ -4,9 +4,10 @@ pub mod verified;
 
 use std::error::Error;
 
+use app::acts::{ActFault, Acting};
 use clap::Args;
 use domain::act::{ActAuthor, ActDoor, ActKind, ActOutcome, ActReason, OperatorAct};
-use domain::{Clock, Rng, Timestamp};
+use domain::{Clock, Rng};
 use store::Store;
 
 use super::failure::{Done, Failure};
@@ -22,46 +23,23 @@ pub struct Because {
 /// An act of the user who runs this command.
 pub fn by_shell(kind: ActKind) -> OperatorAct {
     let sudo_uid = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse().ok());
-    let by = ActAuthor { door: ActDoor::Shell, uid: Some(rustix::process::getuid().as_raw()), sudo_uid };
+    let by = ActAuthor { uid: Some(rustix::process::getuid().as_raw()), sudo_uid, ..ActAuthor::at(ActDoor::Shell) };
     OperatorAct::new(kind, by, app::host_name())
 }
 
 /// An act of a signal to this process.
 pub fn by_signal(kind: ActKind) -> OperatorAct {
-    OperatorAct::new(kind, ActAuthor { door: ActDoor::Signal, uid: None, sudo_uid: None }, app::host_name())
+    OperatorAct::new(kind, ActAuthor::at(ActDoor::Signal), app::host_name())
 }
 
-/// An act with an effect that [`Acting::store`] executes.
-pub struct Acting {
-    /// Records the act in the transaction of the effect.
-    pub(super) store: Store,
-    /// Who acts, in words.
-    pub(super) author: String,
-    at: Timestamp,
+impl<E: Error + 'static> From<ActFault<E>> for Failure {
+    fn from(fault: ActFault<E>) -> Self {
+        Self::caused(fault)
+    }
 }
 
-impl Acting {
-    /// Prepares the record of an act that is done now.
-    pub fn new(store: &Store, (clock, rng): (&Clock, &Rng), act: OperatorAct) -> Self {
-        let (author, at) = (act.by.to_string(), clock.now());
-        Self { store: store.acting(rng.uuid_v7(at).into(), act), author, at }
-    }
-
-    /// Returns the outcome of the effect. An effect that was refused or failed is recorded as such.
-    pub async fn settle<T, E: Error + 'static>(self, outcome: Result<T, E>) -> Result<T, Failure> {
-        // A further write could fail, and the answer of the command be lost, for example a secret.
-        if outcome.is_ok() && self.store.act_is_written() {
-            return outcome.map_err(Failure::caused);
-        }
-        let ended = if outcome.is_ok() { ActOutcome::Refused } else { ActOutcome::Failed };
-        let settled = self.store.act_settle(ended, self.at).await;
-        let value = outcome.map_err(Failure::caused)?;
-        settled.map_err(Failure::caused)?;
-        Ok(value)
-    }
-
-    /// Records an act without an effect in the main database, before its work or its answer. It may be repeated after a failure.
-    pub async fn record(&self, outcome: ActOutcome) -> Done {
-        self.store.act_settle(outcome, self.at).await.map_err(Failure::caused)
-    }
+/// Records an act without an effect in the main database.
+pub async fn record(store: &Store, act: OperatorAct, outcome: ActOutcome) -> Done {
+    let acting = Acting::new(store, (&Clock::system(), &Rng::system()), act);
+    acting.record(outcome).await.map_err(Failure::caused)
 }

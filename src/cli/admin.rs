@@ -15,6 +15,7 @@ mod options;
 mod person;
 mod plan;
 mod session;
+mod token;
 
 use app::config::Settings;
 use clap::Subcommand;
@@ -58,9 +59,12 @@ pub enum Command {
     /// List, show and verify the acts of operators
     #[command(subcommand)]
     Act(act::Command),
-    /// List the servers on this database
+    /// List the servers on this database, and drain the one of this computer
     #[command(subcommand)]
     Node(node::Command),
+    /// Create tokens for the operator's API
+    #[command(subcommand)]
+    Token(token::Command),
     /// Begin new epochs of the event log
     #[command(subcommand)]
     Log(log::Command),
@@ -68,6 +72,16 @@ pub enum Command {
 
 /// Opens the main database and runs the subcommand.
 pub async fn run(command: Command, settings: &Settings) -> Done {
+    match &command {
+        // Without a database, which may be away.
+        Command::Token(command) => {
+            token::run(command);
+            return Ok(());
+        }
+        Command::Node(node::Command::Drain(change)) => return node::change(settings, true, change).await,
+        Command::Node(node::Command::Undrain(change)) => return node::change(settings, false, change).await,
+        _ => {}
+    }
     let context = AdminContext::open(settings).await?;
     let result = match command {
         Command::Account(command) => account::run(command, &context).await,
@@ -80,8 +94,9 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::ApiKey(command) => api_key::run(command, &context).await,
         Command::Held(command) => held::run(command, &context).await,
         Command::Act(command) => act::run(command, &context).await,
-        Command::Node(command) => node::run(command, &context).await,
+        Command::Node(node::Command::List(format)) => node::run(format, &context).await,
         Command::Log(command) => log::run(command, &context).await,
+        Command::Token(_) | Command::Node(_) => Ok(()),
     };
     context.store.close().await;
     result

@@ -25,7 +25,7 @@ use store::{Pool, Store};
 
 use self::content::Content;
 use self::folder::{BackupFolder, LOG, MAIN_DATABASE, Manifest, Staging};
-use super::acts::{Acting, Because, by_shell};
+use super::acts::{Because, by_shell, record};
 use super::failure::{Done, Failure};
 use super::main_database::open_store;
 use super::output;
@@ -115,9 +115,7 @@ async fn create(path: &Path, json: bool, because: Because, settings: &Settings) 
 /// Records the act before the copy, so that no copy leaves without a record.
 async fn record_copy(because: Because, settings: &Settings) -> Done {
     let store = open_store(settings).await?;
-    let (clock, rng) = (Clock::system(), Rng::system());
-    let act = by_shell(ActKind::BackupCreate).because(because.reason);
-    let recorded = Acting::new(&store, (&clock, &rng), act).record(ActOutcome::Begun).await;
+    let recorded = record(&store, by_shell(ActKind::BackupCreate).because(because.reason), ActOutcome::Begun).await;
     store.close().await;
     recorded
 }
@@ -177,12 +175,11 @@ async fn restore(path: &Path, json: bool, because: Because, settings: &Settings)
 async fn bring_up_to_date(place: &Path, manifest: &Manifest, because: Because, settings: &Settings) -> Done {
     let store = Store::open(&settings.database, &place.join(MAIN_DATABASE)).await.map_err(Failure::caused)?;
     store.migrate().await.map_err(Failure::caused)?;
-    let (clock, rng) = (Clock::system(), Rng::system());
     let act = by_shell(ActKind::BackupRestore).because(because.reason);
     let act = act.to(json!({ "backup_created_at": date_time(manifest.created_at) }));
     // Without an id, which the next start assigns, there is no chain yet.
     let recorded = match store.installation().await.map_err(Failure::caused)? {
-        Some(_) => Acting::new(&store, (&clock, &rng), act).record(ActOutcome::Applied).await,
+        Some(_) => record(&store, act, ActOutcome::Applied).await,
         None => Ok(()),
     };
     store.close().await;

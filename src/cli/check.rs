@@ -20,4 +20,9 @@ pub fn report(settings: &Settings) {
     if let Some(warning) = descriptors::warning(&settings.http) {
         output::print(&format!("  warning     {warning}"));
     }
+    if settings.admin.changes && settings.admin.operator.is_empty() {
+        output::print(
+            "  warning     admin.changes has no effect at the operator's listener without an [[admin.operator]] with a token",
+        );
+    }
 }

@@ -1,22 +1,25 @@
 //! `attache config`: shows the settings and their places, and overrides live ones for a time. Running servers apply an override within a
 //! second or two.
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
-use app::config::live::{SettingEffect, effect_of, is_live};
-use app::config::reading::{Layers, environment_name, is_within, load_layers, paths, pointer, schema, value_of};
+use app::acts::Acting;
+use app::config::reading::Layers;
+use app::config::shown::shown;
+use app::overrides::{self, NewOverride, OverrideRefusal, sentence};
+use app::{host_name, of_node, overlaid};
 use clap::{Args, Subcommand};
-use domain::Timestamp;
-use domain::act::ActKind;
-use domain::clock::date_time;
+use domain::act::{ActKind, ActReason};
+use domain::{Clock, Timestamp};
 use serde_json::{Value, json};
-use store::setting::{OverrideSet, SettingOverride};
+use store::setting::SettingOverride;
+use wire::ops::{ReloadReport, ReloadRequest, SettingChanged};
 
-use super::acts::{Acting, Because, by_shell};
+use super::acts::{Because, by_shell};
 use super::admin::AdminContext;
 use super::failure::{Done, Failure, FailureKind};
+use super::main_database::open_store_if_there;
+use super::operator_socket::OperatorSocket;
 use super::output;
 
 /// Subcommands of `attache config`.
@@ -56,6 +59,18 @@ pub enum Command {
         #[command(flatten)]
         change: ChangeOptions,
     },
+    /// Make the running server read its configuration again, as SIGHUP does
+    Reload {
+        /// Report the changes without applying them
+        #[arg(long)]
+        dry_run: bool,
+        /// Reason, which the record of this act names
+        #[arg(long, value_name = "TEXT")]
+        reason: ActReason,
+        /// Print the result as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// List the overrides in force
     Overrides {
         /// Print the result as JSON
@@ -81,22 +96,16 @@ fn duration(text: &str) -> Result<Duration, String> {
     humantime_serde::re::humantime::parse_duration(text).map_err(|error| error.to_string())
 }
 
-/// Runs the subcommand with this file and the environment.
-pub async fn run(command: Command, file: Option<&Path>) -> Done {
-    let read = load_layers(file, std::env::vars());
-    let layers = read.map_err(|problems| Failure::of(FailureKind::Configuration, problems.to_string()))?;
+/// Runs the subcommand with this configuration.
+pub async fn run(command: Command, layers: Layers) -> Done {
     match command {
-        Command::Show { path, json } => show(path.as_deref(), json, &layers),
+        Command::Show { path, json } => show(path.as_deref(), json, &layers).await,
+        Command::Reload { dry_run, reason, json } => reload(&layers, dry_run, &reason, json).await,
         Command::Set { path, value, lasts, until_unset, replace, change } => {
-            let lasts = (!until_unset).then_some(lasts);
             let context = AdminContext::open(&layers.settings).await?;
-            let done = async {
-                let value =
-                    new_value(&context, (&path, &value), lasts, change.node.as_deref(), (file, &layers)).await?;
-                let until = lasts.map(|lasts| context.clock.now() + lasts);
-                set(&context, (path, value, until), replace, change).await
-            };
-            let done = done.await;
+            let lasts = (!until_unset).then_some(lasts);
+            let new = NewOverride { path: &path, text: &value, node: change.node.as_deref(), lasts };
+            let done = set(&context, &new, replace, &change, &layers).await;
             context.store.close().await;
             done
         }
@@ -108,9 +117,9 @@ pub async fn run(command: Command, file: Option<&Path>) -> Done {
         }
         Command::Overrides { json } => {
             let context = AdminContext::open(&layers.settings).await?;
-            let overrides = context.store.setting_overrides(context.clock.now()).await.map_err(Failure::caused);
+            let overrides = overrides::list(&context.store, context.clock.now()).await.map_err(Failure::caused);
             context.store.close().await;
-            let rows: Vec<Value> = overrides?.iter().map(overridden).collect();
+            let rows: Vec<Value> = overrides?.iter().map(|found| json!(found)).collect();
             output::list(json, &rows, &["path", "node", "value", "until", "set_by"]);
             Ok(())
         }
@@ -125,135 +134,88 @@ fn acting(
     until: Option<Timestamp>,
     because: Because,
 ) -> Acting {
-    let node = node.map(|node| format!("@{node}")).unwrap_or_default();
-    let act = by_shell(kind).on("setting", format!("{path}{node}")).because(because.reason);
+    let act = by_shell(kind).on("setting", overrides::target(path, node)).because(because.reason);
     context.acting(match until {
         Some(until) => act.until(until),
         None => act,
     })
 }
 
-/// Checks the new value of a setting by the rules of the file, together with the other overrides of the node.
-async fn new_value(
-    context: &AdminContext<'_>,
-    (path, text): (&str, &str),
-    lasts: Option<Duration>,
-    node: Option<&str>,
-    (file, layers): (Option<&Path>, &Layers),
-) -> Result<Value, Failure> {
-    let overrides = context.store.setting_overrides(context.clock.now()).await.map_err(Failure::caused)?;
-    let others = overrides.iter().filter(|found| found.node.is_none() || found.node.as_deref() == node);
-    let others: BTreeMap<String, String> =
-        others.map(|found| (environment_name(&found.path), found.value.to_string())).collect();
-    let environment = std::env::vars().filter(|(name, _)| !others.contains_key(name));
-    let value = value_of(path, text, file, environment.chain(others.clone()));
-    let value = value.map_err(|problems| Failure::of(FailureKind::Configuration, problems.to_string()))?;
-    if !is_live(path) {
-        return Err(Failure::refused(format!(
-            "{path} takes effect with a restart: change it in the file\n  `attache config show` names the settings that are live"
-        )));
-    }
-    let max = layers.settings.admin.override_max;
-    if lasts.is_some_and(|lasts| lasts > max) {
-        let max = humantime_serde::re::humantime::format_duration(max);
-        return Err(Failure::refused(format!("an override lasts {max} at most (admin.override_max)")));
-    }
-    Ok(value)
-}
-
 async fn set(
     context: &AdminContext<'_>,
-    (path, value, until): (String, Value, Option<Timestamp>),
+    new: &NewOverride<'_>,
     replaces: bool,
-    ChangeOptions { node, because, json }: ChangeOptions,
+    ChangeOptions { because, json, .. }: &ChangeOptions,
+    layers: &Layers,
 ) -> Done {
-    let acting = acting(context, ActKind::ConfigSet, (&path, node.as_deref()), until, because);
+    let now = context.clock.now();
+    let in_force = context.store.setting_overrides(now).await.map_err(Failure::caused)?;
+    let value = new.check(&in_force, layers.named.as_deref(), layers.settings.admin.override_max)?;
+    let until = new.lasts.map(|lasts| now + lasts);
+    let acting = acting(context, ActKind::ConfigSet, (new.path, new.node), until, because.clone());
+    let (path, node) = (new.path.to_owned(), new.node.map(str::to_owned));
     let new = SettingOverride { path, node, value, until, set_by: acting.author.clone() };
-    let set = acting.store.setting_override(&new, replaces, context.clock.now()).await;
-    match acting.settle(set).await? {
-        OverrideSet::Set => {
-            let shown = overridden(&new);
-            output::show(json, &shown, || {
-                format!("{}; running servers apply it within a second or two", sentence(&new))
-            });
-            Ok(())
-        }
-        OverrideSet::Taken(old) => {
-            Err(Failure::refused(format!("{}, set by {}\n  `--replace` takes it over", sentence(&old), old.set_by)))
-        }
-    }
+    overrides::set(&acting, &new, replaces, now).await?;
+    output::show(*json, &json!(overrides::described(&new)), || {
+        format!("{}; running servers apply it within a second or two", sentence(&new))
+    });
+    Ok(())
 }
 
 async fn unset(context: &AdminContext<'_>, path: &str, ChangeOptions { node, because, json }: ChangeOptions) -> Done {
     let acting = acting(context, ActKind::ConfigUnset, (path, node.as_deref()), None, because);
-    let ended = acting.store.setting_override_end(path, node.as_deref(), context.clock.now()).await;
-    if !acting.settle(ended).await? {
-        return Err(Failure::not_found("no such override is in force: `attache config overrides` lists them"));
-    }
+    overrides::unset(&acting, path, node.as_deref(), context.clock.now()).await?;
     output::show(json, &json!({ "unset": path, "node": node }), || {
         format!("{path} has the value of the configuration again, within a second or two")
     });
     Ok(())
 }
 
-/// The override as a sentence, without its end.
-fn sentence(found: &SettingOverride) -> String {
-    let place = found.node.as_deref().map_or_else(|| "all nodes".to_owned(), |node| format!("node {node}"));
-    let until = found.until.map_or_else(|| "`attache config unset`".to_owned(), date_time);
-    format!("{} is {} on {place} until {until}", found.path, found.value)
-}
-
-fn overridden(found: &SettingOverride) -> Value {
-    json!({
-        "path": found.path,
-        "node": found.node,
-        "value": found.value,
-        "until": found.until.map(date_time),
-        "set_by": found.set_by,
-    })
-}
-
-fn show(path: Option<&str>, json: bool, layers: &Layers) -> Done {
-    let (in_force, defaults) = (serde_json::to_value(&layers.settings).map_err(Failure::caused)?, schema());
-    let paths = paths(&defaults);
-    let asked = paths.iter().filter(|candidate| path.is_none_or(|section| is_within(candidate, section)));
-    let rows: Vec<Value> = asked.map(|path| described(path, layers, &in_force, &defaults)).collect();
-    if rows.is_empty() {
-        return Err(Failure::not_found("no setting has this path: `attache config show` lists them"));
+impl From<OverrideRefusal> for Failure {
+    fn from(refusal: OverrideRefusal) -> Self {
+        match refusal {
+            OverrideRefusal::Invalid(problems) => Self::of(FailureKind::Configuration, problems.to_string()),
+            OverrideRefusal::Absent => Self::not_found(refusal.to_string()),
+            refusal => Self::caused(refusal),
+        }
     }
-    output::list(json, &rows, &["path", "value", "source", "change"]);
+}
+
+async fn reload(layers: &Layers, dry_run: bool, reason: &ActReason, json: bool) -> Done {
+    let request = ReloadRequest { reason: Some(reason.as_str().to_owned()), dry_run };
+    let report: ReloadReport = OperatorSocket::of(&layers.settings)?.post("/ops/v1/config/reload", &request).await?;
+    output::show(json, &json!(report), || {
+        let ReloadReport { node, applied, restart_needed, shadowed, .. } = &report;
+        let mut lines = vec![format!("{node} read its configuration")];
+        let values = |SettingChanged { path, before, after }: &SettingChanged| format!("{path} {before} → {after}");
+        let verb = if dry_run { "would change" } else { "changed" };
+        lines.extend(applied.iter().map(|change| format!("  {verb}: {}", values(change))));
+        lines.extend(shadowed.iter().map(|change| format!("  hidden by an override: {}", values(change))));
+        lines.extend(restart_needed.iter().map(|path| format!("  needs a restart: {path}")));
+        if lines.len() == 1 {
+            lines.push("  nothing differs".to_owned());
+        }
+        lines.join("\n")
+    });
     Ok(())
 }
 
-fn described(path: &str, layers: &Layers, in_force: &Value, defaults: &Value) -> Value {
-    let effect = effect_of(path).unwrap_or(SettingEffect::Restart);
-    let hidden = |value: Option<&Value>| match value {
-        None | Some(Value::Null) => Value::Null,
-        Some(_) if effect == SettingEffect::Never => json!("…"),
-        Some(value) => value.clone(),
+async fn show(path: Option<&str>, json: bool, layers: &Layers) -> Done {
+    // The command works without a database, too.
+    let overrides = match open_store_if_there(&layers.settings).await {
+        Ok(Some(store)) => {
+            let found = store.setting_overrides(Clock::system().now()).await;
+            store.close().await;
+            found.unwrap_or_default()
+        }
+        Ok(None) | Err(_) => Vec::new(),
     };
-    let pointer = pointer(path);
-    // A kind of actor without a value takes the common one.
-    let common = || {
-        let field = path.strip_prefix("actors.")?.split_once('.')?.1;
-        (in_force.pointer(&pointer) != defaults.pointer(&pointer)).then(|| format!("actors.{field}"))
-    };
-    let place = |layer: &BTreeMap<String, Value>| {
-        layer.get(path).cloned().or_else(|| common().and_then(|common| layer.get(&common).cloned()))
-    };
-    let (of_file, of_environment) = (place(&layers.file), place(&layers.environment));
-    let source = match (&of_environment, &of_file) {
-        (Some(_), _) => "environment",
-        (None, Some(_)) => "file",
-        (None, None) => "default",
-    };
-    json!({
-        "path": path,
-        "value": hidden(in_force.pointer(&pointer)),
-        "source": source,
-        "change": effect.as_str(),
-        "default": hidden(defaults.pointer(&pointer)),
-        "file": hidden(of_file.as_ref()),
-        "environment": hidden(of_environment.as_ref()),
-    })
+    let overlaid = overlaid(&layers.settings, &of_node(overrides, &host_name())).map_err(Failure::caused)?;
+    let rows = shown(path, layers, &overlaid.0, &overlaid.1.values()).map_err(Failure::caused)?;
+    if rows.is_empty() {
+        return Err(Failure::not_found("no setting has this path: `attache config show` lists them"));
+    }
+    let rows: Vec<Value> = rows.iter().map(|row| json!(row)).collect();
+    output::list(json, &rows, &["path", "value", "source", "change"]);
+    Ok(())
 }

@@ -6,7 +6,7 @@ use domain::act::{ActKind, ActOutcome};
 use domain::{Clock, Rng};
 use serde_json::json;
 
-use super::acts::{Acting, Because, by_shell};
+use super::acts::{Because, by_shell, record};
 use super::failure::{Done, Failure};
 use super::output;
 
@@ -16,7 +16,7 @@ pub async fn migrate(because: Because, settings: &Settings) -> Done {
     let opened = installation::open(settings, &clock, &rng, LogStart::Continue).await;
     let (store, upstream) = opened.map_err(Failure::caused)?;
     let act = by_shell(ActKind::Migrate).to(json!({ "schema": store.schema_version() })).because(because.reason);
-    let recorded = Acting::new(&store, (&clock, &rng), act).record(ActOutcome::Applied).await;
+    let recorded = record(&store, act, ActOutcome::Applied).await;
     upstream.close().await;
     store.close().await;
     recorded?;

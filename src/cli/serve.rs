@@ -3,9 +3,7 @@
 //! SIGTERM comes from service managers and honours `shutdown.lame_duck`; SIGINT comes from a terminal and skips it. SIGHUP does not end the
 //! server.
 
-use std::path::PathBuf;
-
-use app::config::Settings;
+use app::config::reading::Layers;
 use app::installation::{self, LogStart};
 use app::telemetry;
 use clap::Args;
@@ -36,9 +34,9 @@ pub struct Arguments {
     no_migrate: bool,
 }
 
-/// Runs the server with these settings, which come from `file` and the environment.
-pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_log, no_migrate }: Arguments) -> Done {
-    telemetry::begin(&settings.telemetry);
+/// Runs the server with this configuration.
+pub async fn serve(configured: Layers, Arguments { new_log, no_migrate }: Arguments) -> Done {
+    telemetry::begin(&configured.settings.telemetry);
     // Reads FAILPOINTS; the fail points are active until this value is dropped.
     #[cfg(feature = "failpoints")]
     let _failpoints = domain::fail::FailScenario::setup();
@@ -46,12 +44,13 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
     let hangup = signal(SignalKind::hangup()).map_err(|error| unwatched(&error))?;
 
     let log = if new_log { LogStart::NewEpoch } else { LogStart::Continue };
+    let file = configured.named.clone();
     let starting = async {
         if no_migrate {
-            let checked = installation::require_schema(&settings).await;
+            let checked = installation::require_schema(&configured.settings).await;
             checked.map_err(|error| Failure::refused(without_migration(&error)))?;
         }
-        Server::start_with(settings, Clock::system(), Rng::system(), log).await.map_err(Failure::caused)
+        Server::start_with(configured, Clock::system(), Rng::system(), log).await.map_err(Failure::caused)
     };
     let server = tokio::select! {
         started = starting => started?,
@@ -62,7 +61,7 @@ pub async fn serve(file: Option<PathBuf>, settings: Settings, Arguments { new_lo
         }
     };
     announce(&server);
-    tokio::spawn(hangup::watch(hangup, file.clone(), server.app.downgrade()));
+    tokio::spawn(hangup::watch(hangup, server.app.downgrade()));
     tokio::spawn(service_manager::watch(server.app.downgrade()));
     service_manager::ready();
     let start = StartScreen::of(&server, file.as_deref());

@@ -5,14 +5,14 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::io::{self, Write};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::Front;
 use api::addresses::Addresses;
-use api::connection::{Connection, Exchange};
+use api::connection::{Connection, Exchange, Peer};
 use api::unread::{self, UnreadLimits};
 use app::phase::Phases;
 use axum::Router;
@@ -25,7 +25,8 @@ use futures_util::StreamExt;
 use hyper::body::{Body as _, Incoming};
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tower::ServiceExt;
@@ -45,10 +46,13 @@ pub enum Service {
 }
 
 impl Service {
-    async fn answer(self, request: Request, connection: Arc<Connection>) -> Response {
+    async fn answer(self, mut request: Request, connection: Arc<Connection>) -> Response {
         match self {
             Self::Public(front) => front.answer(request, connection).await,
-            Self::Router(router) => router.oneshot(request).await.unwrap_or_else(|never| match never {}),
+            Self::Router(router) => {
+                request.extensions_mut().insert(Peer(connection));
+                router.oneshot(request).await.unwrap_or_else(|never| match never {})
+            }
         }
     }
 }
@@ -124,8 +128,66 @@ impl Door {
     }
 }
 
+/// A bound socket that accepts connections.
+pub trait Listener: Send + Sync + 'static {
+    /// An accepted connection.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// The next connection and its peer.
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Connection)>> + Send;
+
+    /// Closes a connection that may not stay.
+    fn turn_away(stream: Self::Stream);
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+
+    async fn next(&self) -> io::Result<(TcpStream, Connection)> {
+        let (stream, peer) = self.accept().await?;
+        // Responses are small and requested one by one: Nagle's algorithm only adds delay.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(error = domain::reasons(&error), "TCP_NODELAY could not be set");
+        }
+        Ok((stream, Connection::new(peer)))
+    }
+
+    /// Writes the reason of the closure, as far as the socket accepts it without waiting.
+    fn turn_away(stream: TcpStream) {
+        const ANSWER: &[u8] =
+            b"HTTP/1.1 424 Failed Dependency\r\ncontent-type: application/json\r\ncontent-length: 84\r\nretry-after: 1\r\n\
+            cache-control: no-store\r\nconnection: close\r\n\r\n\
+            {\"error\":\"temporarily_unavailable\",\"reason\":\"too_many_connections\",\"retryable\":true}";
+        tracing::debug!("an address has too many connections: one more was closed");
+        api::error::count_refusal("too_many_connections");
+        // A client that floods the server may lose the response. The buffer of a new socket has space for it, but the runtime has not polled
+        // it.
+        let _ = stream.into_std().and_then(|mut socket| socket.write(ANSWER));
+    }
+}
+
+impl Listener for UnixListener {
+    type Stream = UnixStream;
+
+    async fn next(&self) -> io::Result<(UnixStream, Connection)> {
+        let (stream, _) = self.accept().await?;
+        let uid = stream.peer_cred()?.uid();
+        Ok((stream, Connection::of_process(uid)))
+    }
+
+    fn turn_away(stream: UnixStream) {
+        drop(stream);
+    }
+}
+
 /// Accepts connections of this listener until the phase is stopping.
-pub async fn accept(listener: TcpListener, service: Service, mut door: Door, limits: ConnectionLimits, phases: Phases) {
+pub async fn accept<L: Listener>(
+    listener: L,
+    service: Service,
+    mut door: Door,
+    limits: ConnectionLimits,
+    phases: Phases,
+) {
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
@@ -133,15 +195,15 @@ pub async fn accept(listener: TcpListener, service: Service, mut door: Door, lim
             () = phases.stopping() => break,
         };
         match accepted {
-            Ok((place, stream, peer)) => {
-                let Some(place) = door.admit(place, peer.ip()) else {
-                    turn_away(stream);
+            Ok((place, stream, connection)) => {
+                let Some(place) = door.admit(place, connection.address()) else {
+                    L::turn_away(stream);
                     continue;
                 };
-                let connection = Arc::new(Connection::new(peer));
+                let connection = Arc::new(connection);
                 let heads = HeadTimer::new(limits.heads, place);
                 let head_bytes = HeadBytes::new(&limits.head_bytes);
-                let stream = patient(stream, limits.write_deadline, &connection, (heads, head_bytes));
+                let stream = Patient::new(stream, limits.write_deadline, Arc::clone(&connection), (heads, head_bytes));
                 let watcher = graceful.watcher();
                 let (service, phases) = (service.clone(), phases.clone());
                 let conversation =
@@ -168,39 +230,13 @@ pub async fn accept(listener: TcpListener, service: Service, mut door: Door, lim
     }
 }
 
-type Accepted = (Option<OwnedSemaphorePermit>, TcpStream, SocketAddr);
+type Accepted<S> = (Option<OwnedSemaphorePermit>, S, Connection);
 
 /// The next connection, after a place is free.
-async fn next(listener: &TcpListener, door: &Door) -> std::io::Result<Accepted> {
+async fn next<L: Listener>(listener: &L, door: &Door) -> io::Result<Accepted<L::Stream>> {
     let place = door.place().await;
-    let (stream, peer) = listener.accept().await?;
-    Ok((place, stream, peer))
-}
-
-/// Writes the reason of the closure, as far as the socket accepts it without waiting.
-fn turn_away(stream: TcpStream) {
-    const ANSWER: &[u8] =
-        b"HTTP/1.1 424 Failed Dependency\r\ncontent-type: application/json\r\ncontent-length: 84\r\nretry-after: 1\r\n\
-        cache-control: no-store\r\nconnection: close\r\n\r\n\
-        {\"error\":\"temporarily_unavailable\",\"reason\":\"too_many_connections\",\"retryable\":true}";
-    tracing::debug!("an address has too many connections: one more was closed");
-    api::error::count_refusal("too_many_connections");
-    // A client that floods the server may lose the response. The buffer of a new socket has space for it, but the runtime has not polled
-    // it.
-    let _ = stream.into_std().and_then(|mut socket| socket.write(ANSWER));
-}
-
-fn patient(
-    stream: TcpStream,
-    write_deadline: Duration,
-    connection: &Arc<Connection>,
-    heads: (HeadTimer, HeadBytes),
-) -> Patient<TcpStream> {
-    // Responses are small and requested one by one: Nagle's algorithm only adds delay.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(error = domain::reasons(&error), "TCP_NODELAY could not be set");
-    }
-    Patient::new(stream, write_deadline, Arc::clone(connection), heads)
+    let (stream, connection) = listener.next().await?;
+    Ok((place, stream, connection))
 }
 
 /// One connection, from its first request to its last.
@@ -212,7 +248,10 @@ struct Conversation {
 }
 
 impl Conversation {
-    async fn run(self, stream: Patient<TcpStream>, graceful: Watcher) -> Result<(), hyper::Error> {
+    async fn run<S>(self, stream: Patient<S>, graceful: Watcher) -> Result<(), hyper::Error>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         // Maximum size of hyper's buffer, which the connection keeps.
         let bytes_max = self.limits.head_bytes.bytes_max;
         let conversation = &self;

@@ -26,7 +26,7 @@ async fn reload(world: &World, change: impl FnOnce(&mut Settings)) -> Reloaded {
 async fn reload_with(world: &World, settings: &Settings, change: impl FnOnce(&mut Settings)) -> Reloaded {
     let mut settings = settings.clone();
     change(&mut settings);
-    world.server.app.reload(&settings).await.unwrap()
+    world.server.app.apply(settings.into()).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -35,6 +35,7 @@ mod mail;
 mod nodes;
 mod oidc;
 mod openapi;
+mod ops;
 mod pressure;
 mod published;
 mod rights;

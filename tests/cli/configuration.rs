@@ -168,7 +168,10 @@ async fn migrate_serve_and_operators_work_on_postgres() {
     blackbox::flow::machine(&server).await;
     assert_eq!(home.run(&["admin", "machine", "list", "--json"]).json().as_array().unwrap().len(), 1);
     let files: Vec<_> = std::fs::read_dir(home.data()).unwrap().map(|file| file.unwrap().file_name()).collect();
-    assert!(files.iter().all(|name| name == "checkpoint.json"), "nothing else lives in files: {files:?}");
+    assert!(
+        files.iter().all(|name| name == "checkpoint.json" || name == "operator.sock"),
+        "nothing else lives in files: {files:?}"
+    );
 }
 
 #[test]

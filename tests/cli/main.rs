@@ -33,6 +33,7 @@ mod login;
 mod manual;
 mod mcp;
 mod nodes;
+mod ops;
 mod otlp;
 mod overrides;
 mod postgres_versions;

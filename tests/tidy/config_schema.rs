@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use app::config::live::is_live;
+use app::config::live::is_reloaded;
 use app::config::reading::{read, schema};
 use serde_json::{Map, Value, json};
 
@@ -103,7 +103,7 @@ fn described(value: &Value, path: &str, prose: &Prose) -> Value {
         schema["description"] = json!(comment);
     }
     if schema["type"] != "object" || value.is_null() {
-        schema["x-live"] = json!(is_live(path));
+        schema["x-live"] = json!(is_reloaded(path));
     }
     schema
 }

@@ -16,6 +16,8 @@ use super::gate::Gate;
 #[derive(Debug)]
 pub struct Connection {
     peer: SocketAddr,
+    /// User id of the process at the other end of a local socket.
+    uid: Option<u32>,
     /// Whether its request has a place in the gate.
     has_place: AtomicBool,
     /// Number of exchanges that started plus number that ended: odd while a request is being answered.
@@ -43,7 +45,17 @@ impl Connection {
     /// A connection from this peer.
     pub fn new(peer: SocketAddr) -> Self {
         let no = || AtomicBool::new(false);
-        Self { peer, has_place: no(), exchanges: AtomicU32::new(0), lingers: no(), unread: Mutex::default() }
+        Self { peer, uid: None, has_place: no(), exchanges: AtomicU32::new(0), lingers: no(), unread: Mutex::default() }
+    }
+
+    /// A connection of a process on this computer, which runs as this user.
+    pub fn of_process(uid: u32) -> Self {
+        Self { uid: Some(uid), ..Self::new((Ipv4Addr::LOCALHOST, 0).into()) }
+    }
+
+    /// User id of the process at the other end; `None` on the network.
+    pub fn uid(&self) -> Option<u32> {
+        self.uid
     }
 
     /// The address at its other end.

@@ -30,6 +30,7 @@ struct Limiters {
     code_guesses: Limiter,
     sign_ins: Limiter,
     link_reads: Limiter,
+    operator_failures: Limiter,
 }
 
 impl RateLimiters {
@@ -69,6 +70,11 @@ impl RateLimiters {
     pub fn link_read(&self, address: IpAddr) -> Result<(), ApiError> {
         self.0.load().link_reads.check(address)
     }
+
+    /// Counts a request to the operator's API without a valid credential, or without the role.
+    pub fn operator_failure(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.0.load().operator_failures.check(address)
+    }
 }
 
 impl Limiters {
@@ -80,6 +86,7 @@ impl Limiters {
             code_guesses: Limiter::new("too_many_guesses", settings.code_guesses_per_minute),
             sign_ins: Limiter::new("too_many_sign_ins", settings.sign_ins_per_minute),
             link_reads: Limiter::new("too_many_link_reads", settings.link_reads_per_minute),
+            operator_failures: Limiter::new("too_many_failures", settings.operator_failures_per_minute),
         }
     }
 }

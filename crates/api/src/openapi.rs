@@ -31,7 +31,7 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 
 use self::operation::Operation;
-use self::schemas::Schemas;
+pub use self::schemas::Schemas;
 use self::security::security_schemes;
 use super::document::Document;
 use super::route::Route;

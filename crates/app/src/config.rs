@@ -5,6 +5,7 @@
 //! its reason and a remedy ([`reading`]).
 
 mod actors;
+mod admin;
 mod differences;
 mod http;
 mod knowledge;
@@ -13,10 +14,10 @@ pub mod live;
 mod plans;
 pub mod reading;
 mod shared;
+pub mod shown;
 mod signin;
 mod urls;
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,6 +34,7 @@ use store::notice::NoticeLimits;
 use store::pool::{ServerRole, check_url};
 
 pub use self::actors::ActorsSettings;
+pub use self::admin::{AdminSettings, OperatorSettings};
 pub use self::http::{BODY_BYTES_HARD_MAX, HttpSettings};
 pub use self::knowledge::{EXTRACT_WORKER, ImportSettings, KnowledgeSettings};
 pub use self::limits::LimitSettings;
@@ -141,40 +143,6 @@ impl DataSettings {
 impl Default for DataSettings {
     fn default() -> Self {
         Self { dir: PathBuf::from("data") }
-    }
-}
-
-/// `[admin]`
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[expect(missing_docs, reason = "config.toml describes each setting")]
-pub struct AdminSettings {
-    pub bind: SocketAddr,
-    pub hosts: Vec<String>,
-    pub connections_max: usize,
-    #[serde(with = "humantime_serde")]
-    pub probe_every: Duration,
-    #[serde(with = "humantime_serde")]
-    pub probe_deadline: Duration,
-    #[serde(with = "humantime_serde")]
-    pub stalled_after: Duration,
-    pub free_bytes_min: u64,
-    #[serde(with = "humantime_serde")]
-    pub override_max: Duration,
-}
-
-impl Default for AdminSettings {
-    fn default() -> Self {
-        Self {
-            bind: SocketAddr::from(([127, 0, 0, 1], 8081)),
-            hosts: Vec::new(),
-            connections_max: 64,
-            probe_every: Duration::from_secs(1),
-            probe_deadline: Duration::from_secs(2),
-            stalled_after: Duration::from_secs(3),
-            free_bytes_min: 1 << 20,
-            override_max: Duration::from_hours(7 * 24),
-        }
     }
 }
 
@@ -397,11 +365,8 @@ impl Settings {
             "must be from 1h to 365days",
         );
         rule(!self.janitor.every.is_zero(), "janitor.every", "must be longer than 0s");
-        rule(self.admin.connections_max > 0, "admin.connections_max", "must be at least 1");
-        rule(!self.admin.probe_deadline.is_zero(), "admin.probe_deadline", "must be longer than 0s");
         rule(!self.database.connect_timeout.is_zero(), "database.connect_timeout", "must be longer than 0s");
         rule(!self.database.silent_after.is_zero(), "database.silent_after", "must be longer than 0s");
-        rule(!self.admin.stalled_after.is_zero(), "admin.stalled_after", "must be longer than 0s");
         rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
         rule(
             self.sessions.ends_after >= self.sessions.valid_for,
@@ -519,6 +484,7 @@ impl Settings {
             ("upstream", self.upstream.problems()),
             ("claims", self.claims.problems()),
             ("signin", self.signin.problems()),
+            ("admin", self.admin.problems(&self.data.dir)),
             ("mail", self.mail.problems()),
             ("devices", self.devices.problems()),
             ("activity", self.activity.problems()),

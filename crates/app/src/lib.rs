@@ -6,13 +6,16 @@
 #[macro_use(boxed)]
 extern crate domain;
 
+pub mod acts;
 mod builder;
 pub mod config;
 mod error;
 pub mod installation;
 mod knowledge;
 mod live;
+pub mod overrides;
 pub mod phase;
+mod reload;
 pub mod services;
 mod supervised;
 pub mod telemetry;
@@ -55,8 +58,10 @@ use self::builder::Builder;
 pub use self::builder::{OUTBOX, host_name};
 pub use self::error::BuildError;
 pub use self::knowledge::extractor;
-pub use self::live::{LiveSettings, NodeOverrides, ReloadFault, Reloaded, SettingChange};
+pub use self::live::{LiveSettings, NodeOverrides, ReloadFault, SettingChange, of_node, overlaid};
+pub use self::reload::{ReloadRefusal, Reloaded};
 use self::supervised::{Supervised, Wakers};
+use crate::config::reading::Layers;
 use crate::config::{Settings, Urls};
 use crate::installation::LogStart;
 
@@ -157,11 +162,12 @@ impl App {
     /// Opens the databases, builds the services and starts the actors.
     #[boxed]
     pub async fn build(
-        settings: Settings,
+        configured: Layers,
         urls: Urls,
         (clock, rng): (Clock, Rng),
         start: LogStart,
     ) -> Result<Self, BuildError> {
+        let settings = configured.settings.clone();
         let (store, upstream) = installation::open(&settings, &clock, &rng, start).await?;
         follow_clock(&store, &clock).await;
         let node = NodeId::from(rng.uuid_v7(clock.now()));
@@ -211,7 +217,7 @@ impl App {
         let root = start_actors(&rng, supervised).await?;
         let app = Self(Arc::new(AppState {
             urls: Arc::new(urls),
-            live: LiveSettings::new(settings.clone()),
+            live: LiveSettings::new(configured),
             settings,
             clock,
             rng,

@@ -1,5 +1,6 @@
 //! The settings in force, and their change while the server runs: `docs/decisions/0039-live-settings.md`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,8 +12,8 @@ use store::setting::SettingOverride;
 use supervision::Unavailable;
 
 use super::config::Settings;
-use super::config::live::is_live;
-use super::config::reading::pointer;
+use super::config::live::{is_hidden, is_live};
+use super::config::reading::{Layers, pointer};
 use super::{App, host_name, telemetry};
 
 /// Timeout of the supervisor for the settings of one kind of actor.
@@ -23,18 +24,12 @@ type Follower = Box<dyn Fn(&Settings) + Send + Sync>;
 /// The settings in force. Reading them is one atomic load.
 pub struct LiveSettings {
     in_force: ArcSwap<Settings>,
-    overrides: ArcSwap<NodeOverrides>,
+    /// The configuration without overrides: its live settings as they were read last, the others as they were at the start.
+    pub(super) configured: ArcSwap<Layers>,
+    pub(super) overrides: ArcSwap<NodeOverrides>,
     followers: Mutex<Vec<Follower>>,
-    /// Locked during a change, so that two changes follow each other.
-    sources: tokio::sync::Mutex<Sources>,
-}
-
-/// The sources of the settings in force.
-struct Sources {
-    /// The configuration without overrides.
-    configured: Settings,
-    /// The overrides of this node.
-    overrides: Vec<SettingOverride>,
+    /// All overrides of this node. Locked during a change, so that two changes follow each other.
+    pub(super) change: tokio::sync::Mutex<Vec<SettingOverride>>,
 }
 
 /// The overrides of this node.
@@ -53,19 +48,25 @@ impl fmt::Debug for LiveSettings {
 }
 
 impl LiveSettings {
-    /// The settings of the start.
-    pub(super) fn new(settings: Settings) -> Self {
+    /// The configuration of the start.
+    pub(super) fn new(configured: Layers) -> Self {
         Self {
-            in_force: ArcSwap::from_pointee(settings.clone()),
+            in_force: ArcSwap::from_pointee(configured.settings.clone()),
+            configured: ArcSwap::from_pointee(configured),
             overrides: ArcSwap::default(),
             followers: Mutex::default(),
-            sources: tokio::sync::Mutex::new(Sources { configured: settings, overrides: Vec::new() }),
+            change: tokio::sync::Mutex::default(),
         }
     }
 
     /// The settings in force.
     pub fn get(&self) -> Arc<Settings> {
         self.in_force.load_full()
+    }
+
+    /// The configuration without overrides, with the places of the values as they were read last.
+    pub fn configured(&self) -> Arc<Layers> {
+        self.configured.load_full()
     }
 
     /// The overrides of this node.
@@ -104,7 +105,7 @@ pub struct SettingChange {
 
 impl SettingChange {
     /// The settings in which two configurations differ.
-    fn between(old: &Settings, new: &Settings) -> serde_json::Result<Vec<Self>> {
+    pub(super) fn between(old: &Settings, new: &Settings) -> serde_json::Result<Vec<Self>> {
         let (before, after) = (serde_json::to_value(old)?, serde_json::to_value(new)?);
         let value = |tree: &Value, path: &str| tree.pointer(&pointer(path)).cloned().unwrap_or_default();
         let change = |path: String| {
@@ -114,21 +115,30 @@ impl SettingChange {
         Ok(old.differences(new)?.into_iter().map(change).collect())
     }
 
+    /// The change without values that are never shown.
+    pub(super) fn hidden(self) -> Self {
+        if !is_hidden(&self.path) {
+            return self;
+        }
+        Self { before: Value::from("…"), after: Value::from("…"), ..self }
+    }
+
     /// The paths as one text.
     pub fn paths(changes: &[Self]) -> String {
         changes.iter().map(|change| change.path.as_str()).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// The result of reading the configuration again.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reloaded {
-    /// Changed settings that are in force.
-    pub applied: Vec<SettingChange>,
-    /// Paths of changed settings that the next start applies.
-    pub restart_needed: Vec<String>,
-    /// Changed settings that an override hides, with the values of the configuration. They are in force when the override ends.
-    pub shadowed: Vec<SettingChange>,
+impl NodeOverrides {
+    /// The values in force by path.
+    pub fn values(&self) -> BTreeMap<String, Value> {
+        self.in_force.iter().map(|found| (found.path.clone(), found.value.clone())).collect()
+    }
+}
+
+/// The overrides of the node with this name of the host.
+pub fn of_node(overrides: Vec<SettingOverride>, host: &str) -> Vec<SettingOverride> {
+    overrides.into_iter().filter(|found| found.node.as_deref().is_none_or(|node| node == host)).collect()
 }
 
 /// Why the settings did not change. No change is in force, except limits of actors that were changed before the fault.
@@ -146,40 +156,15 @@ pub enum ReloadFault {
 }
 
 impl App {
-    /// Puts the live settings of `read`, a valid configuration, in force.
-    #[boxed]
-    pub async fn reload(&self, read: &Settings) -> Result<Reloaded, ReloadFault> {
-        let mut sources = self.live.sources.lock().await;
-        let changes = SettingChange::between(&sources.configured, read)?;
-        let (live, others): (Vec<_>, Vec<_>) = changes.into_iter().partition(|change| is_live(&change.path));
-        let mut tree = serde_json::to_value(&sources.configured)?;
-        for change in &live {
-            put(&mut tree, &change.path, &change.after);
-        }
-        let configured: Settings = serde_json::from_value(tree)?;
-        let (settings, overrides) = overlaid(&configured, &sources.overrides)?;
-        let applied = self.put_in_force(settings).await?;
-        let is_applied = |path: &str| applied.iter().any(|change| change.path == path);
-        let shadowed = live.into_iter().filter(|change| !is_applied(&change.path)).collect();
-        let restart_needed = others.into_iter().map(|change| change.path).collect();
-        self.live.overrides.store(Arc::new(overrides));
-        // Without overrides: the table of nodes compares configurations.
-        self.nodes.reconfigure(configured.shared_digest(), configured.shared_prints());
-        sources.configured = configured;
-        Ok(Reloaded { applied, restart_needed, shadowed })
-    }
-
     /// Puts the overrides of this node among all `overrides` in force. Other settings have the values of the configuration.
     #[boxed]
     pub async fn override_settings(&self, overrides: Vec<SettingOverride>) -> Result<(), ReloadFault> {
-        let here = host_name();
-        let is_here = |found: &SettingOverride| found.node.as_ref().is_none_or(|node| *node == here);
-        let overrides: Vec<SettingOverride> = overrides.into_iter().filter(is_here).collect();
-        let mut sources = self.live.sources.lock().await;
-        if sources.overrides == overrides {
+        let overrides = of_node(overrides, &host_name());
+        let mut known = self.live.change.lock().await;
+        if *known == overrides {
             return Ok(());
         }
-        let (settings, found) = overlaid(&sources.configured, &overrides)?;
+        let (settings, found) = overlaid(&self.live.configured().settings, &overrides)?;
         let changes = self.put_in_force(settings).await?;
         let paths =
             |found: &[SettingOverride]| found.iter().map(|found| found.path.as_str()).collect::<Vec<_>>().join(", ");
@@ -195,12 +180,12 @@ impl App {
             "overrides of settings changed"
         );
         self.live.overrides.store(Arc::new(found));
-        sources.overrides = overrides;
+        *known = overrides;
         Ok(())
     }
 
     /// Passes changed settings on to their readers, and returns the changes.
-    async fn put_in_force(&self, new: Settings) -> Result<Vec<SettingChange>, ReloadFault> {
+    pub(super) async fn put_in_force(&self, new: Settings) -> Result<Vec<SettingChange>, ReloadFault> {
         let old = self.live.get();
         let changes = SettingChange::between(&old, &new)?;
         if changes.is_empty() {
@@ -220,7 +205,10 @@ impl App {
 }
 
 /// The configuration with overrides. Overrides that this program or this configuration does not allow are left out.
-fn overlaid(configured: &Settings, overrides: &[SettingOverride]) -> Result<(Settings, NodeOverrides), ReloadFault> {
+pub fn overlaid(
+    configured: &Settings,
+    overrides: &[SettingOverride],
+) -> Result<(Settings, NodeOverrides), ReloadFault> {
     // A file that the configuration names may be away now, which is no reason to leave an override out.
     let known = configured.problems();
     let mut settings = configured.clone();
@@ -261,7 +249,7 @@ fn overlaid_by(settings: &Settings, found: &SettingOverride) -> Result<Option<Se
 }
 
 /// Replaces the value of a setting in a tree of settings.
-fn put(tree: &mut Value, path: &str, value: &Value) {
+pub(super) fn put(tree: &mut Value, path: &str, value: &Value) {
     if let Some(place) = tree.pointer_mut(&pointer(path)) {
         place.clone_from(value);
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
 
 /// A phase; later ones are greater.
@@ -30,6 +31,8 @@ pub struct Phases {
     phase: Arc<watch::Sender<Phase>>,
     /// Whether responses close their connections; read without a lock.
     closes: Arc<AtomicBool>,
+    /// Who drains the server, and why, while an operator does.
+    drain: Arc<ArcSwapOption<String>>,
 }
 
 impl Phases {
@@ -52,14 +55,30 @@ impl Phases {
         tokio::time::sleep(duration / 2).await;
     }
 
-    /// Whether the server has left the phase [`Serving`](Phase::Serving).
+    /// Starts a drain: like [`Phase::Closing`], but it can be ended. Returns the drain that is in force already.
+    pub fn drain(&self, by: String) -> Option<Arc<String>> {
+        let before = self.drain.compare_and_swap(&None::<Arc<String>>, Some(Arc::new(by)));
+        before.clone()
+    }
+
+    /// Ends a drain, which it returns.
+    pub fn undrain(&self) -> Option<Arc<String>> {
+        self.drain.swap(None)
+    }
+
+    /// Who drains the server, and why.
+    pub fn drained_by(&self) -> Option<Arc<String>> {
+        self.drain.load_full()
+    }
+
+    /// Whether the server is drained, or has left the phase [`Serving`](Phase::Serving).
     pub fn is_leaving(&self) -> bool {
-        *self.phase.borrow() > Phase::Serving
+        *self.phase.borrow() > Phase::Serving || self.drain.load().is_some()
     }
 
     /// Whether each response closes its connection.
     pub fn closes_connections(&self) -> bool {
-        self.closes.load(Ordering::Relaxed)
+        self.closes.load(Ordering::Relaxed) || self.drain.load().is_some()
     }
 
     /// Waits until the listeners must close.
@@ -77,6 +96,18 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
+
+    #[test]
+    fn a_drain_ends_and_a_second_one_names_the_first() {
+        let phases = Phases::default();
+        assert_eq!(phases.drain("ada".into()), None);
+        assert!(phases.is_leaving() && phases.closes_connections());
+        assert_eq!(phases.drain("bob".into()).unwrap().as_str(), "ada");
+        assert_eq!(phases.undrain().unwrap().as_str(), "ada");
+        assert!(!phases.is_leaving() && !phases.closes_connections() && phases.undrain().is_none());
+        phases.enter(Phase::Closing);
+        assert!(phases.is_leaving() && phases.closes_connections());
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_lame_duck_is_unready_first_and_closes_connections_in_its_second_half() {

@@ -1,5 +1,6 @@
 //! Acts of operators, and the events that record them (`docs/decisions/0038-acts-of-operators.md`).
 
+use core::net::IpAddr;
 use std::fmt;
 use std::str::FromStr;
 
@@ -41,6 +42,8 @@ pub enum ActKind {
     ConfigReload,
     ConfigSet,
     ConfigUnset,
+    NodeDrain,
+    NodeUndrain,
 }
 
 impl ActKind {
@@ -62,6 +65,10 @@ pub enum ActDoor {
     Shell,
     /// A signal to the server's process.
     Signal,
+    /// The operator's socket of a server.
+    Socket,
+    /// A token at the operator's listener of a server.
+    Token,
 }
 
 /// Who did it.
@@ -69,20 +76,34 @@ pub enum ActDoor {
 pub struct ActAuthor {
     /// The way on which the act came.
     pub door: ActDoor,
-    /// User id of the command; a signal has none.
+    /// User id of the command, or of the process at the socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
     /// User id of the person who ran the command with `sudo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sudo_uid: Option<u32>,
+    /// Name of the operator in the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator: Option<String>,
+    /// Address of the client of the operator's listener.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<IpAddr>,
+}
+
+impl ActAuthor {
+    /// An author of whom only the door is known.
+    pub fn at(door: ActDoor) -> Self {
+        Self { door, uid: None, sudo_uid: None, operator: None, from: None }
+    }
 }
 
 impl fmt::Display for ActAuthor {
-    /// `shell:1000`, `shell:0 (sudo 1000)` or `signal`.
+    /// `shell:1000`, `shell:0 (sudo 1000)`, `signal`, `socket:1000 (desk)` or `token (desk)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.door.into())?;
         self.uid.map_or(Ok(()), |uid| write!(f, ":{uid}"))?;
-        self.sudo_uid.map_or(Ok(()), |uid| write!(f, " (sudo {uid})"))
+        self.sudo_uid.map_or(Ok(()), |uid| write!(f, " (sudo {uid})"))?;
+        self.operator.as_ref().map_or(Ok(()), |name| write!(f, " ({name})"))
     }
 }
 
@@ -219,8 +240,11 @@ mod tests {
     fn the_event_is_sealed_and_no_sender_can_report_it() {
         let (rng, now) = (Rng::seeded(1), Timestamp::UNIX_EPOCH);
         let installation: InstallationId = rng.uuid_v7(now).into();
-        let by = ActAuthor { door: ActDoor::Shell, uid: Some(0), sudo_uid: Some(1000) };
+        let by = ActAuthor { uid: Some(0), sudo_uid: Some(1000), ..ActAuthor::at(ActDoor::Shell) };
         assert_eq!(by.to_string(), "shell:0 (sudo 1000)");
+        let from = Some("::1".parse().unwrap());
+        let desk = ActAuthor { operator: Some("desk".to_owned()), from, ..ActAuthor::at(ActDoor::Token) };
+        assert_eq!((desk.to_string().as_str(), &json!(desk)["from"]), ("token (desk)", &json!("::1")));
         for act in ActKind::ALL {
             let whole = OperatorAct::new(*act, by.clone(), "node-1")
                 .on("account", "a1")

@@ -15,6 +15,7 @@
 //! | [`cosignature`] | cosignatures of checkpoints by witnesses |
 //! | [`merkle`] | hashes of a Merkle tree, and verification of its proofs |
 //! | [`act`] | acts of operators and their events |
+//! | [`operator`] | roles of operators |
 //! | [`epoch`]
 //! the first record of an epoch of the log |
 //! | [`agent_session`] | sessions of agents: what an event adds to its session's sums |
@@ -90,6 +91,7 @@ pub mod mail;
 pub mod memory;
 pub mod merkle;
 pub mod node;
+pub mod operator;
 pub mod prices;
 mod reasons;
 pub mod recorder;

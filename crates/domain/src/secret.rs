@@ -35,6 +35,8 @@ pub enum SecretKind {
     AuditLink,
     /// Cookie of a browser that waits for its sign-in code.
     SignInTicket,
+    /// Bearer credential of the operator's API.
+    OperatorToken,
 }
 
 impl SecretKind {
@@ -54,6 +56,7 @@ impl SecretKind {
             Self::Feed => "fdt_",
             Self::AuditLink => "adl_",
             Self::SignInTicket => "sgn_",
+            Self::OperatorToken => "opr_",
         }
     }
 }

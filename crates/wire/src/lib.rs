@@ -19,6 +19,7 @@
 //! | [`knowledge`] | *Knowledge API* |
 //! | [`webhook`] | endpoints of accounts and their deliveries |
 //! | [`mcp`] | tools of both MCP servers |
+//! | [`ops`] | the operator's API |
 //! | [`error`] | *Errors* |
 //! | [`schema`] | *Resources*: schemas of identifiers, names and date-times |
 
@@ -35,6 +36,7 @@ pub mod form;
 pub mod grant;
 pub mod knowledge;
 pub mod mcp;
+pub mod ops;
 pub mod rule;
 pub mod schema;
 pub mod usage;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use app::acts::opened;
 use domain::act::OperatorAct;
-use domain::envelope::Sealed;
 use domain::ids::EventId;
 use domain::recorder::{Recorder, Recorders};
 use domain::{Digest, Timestamp};
@@ -32,12 +32,6 @@ pub struct ActsVerified {
     pub waiting: usize,
     /// Gaps between table and log, and changed events.
     pub faults: Vec<String>,
-}
-
-/// The event of an act. `None` if it is not the event that was sealed.
-pub fn opened(act: &RecordedAct) -> Option<Sealed> {
-    let sealed = Sealed::open_report(&act.body).ok()?;
-    (sealed.seal_is_right() && sealed.envelope.event_id == act.id).then_some(sealed)
 }
 
 /// Verifies the proof of each act, and looks for acts in the log that the table does not have.
@@ -75,8 +69,8 @@ async fn prove(
     let mut seals: BTreeMap<EventId, (Digest, Option<Timestamp>)> = BTreeMap::new();
     for act in page {
         match opened(act) {
-            Some(sealed) => drop(seals.insert(act.id, (sealed.seal, act.sent_at))),
-            None => verified.faults.push(format!("the event of the act {} was changed in the table", act.id)),
+            Ok(sealed) => drop(seals.insert(act.id, (sealed.seal, act.sent_at))),
+            Err(changed) => verified.faults.push(changed.to_string()),
         }
     }
     let computers = vec![recorder.clone()];

@@ -1,16 +1,14 @@
 //! `attache admin act`: lists, shows and verifies the acts of operators.
 
+use app::acts::{ActFilter, described, shown};
 use clap::Subcommand;
-use domain::act::{ActKind, ActOutcome, OperatorAct};
-use domain::clock::date_time;
+use domain::act::ActKind;
 use domain::ids::EventId;
-use serde::Deserialize;
 use serde_json::{Value, json};
-use store::act::RecordedAct;
 
 use super::context::AdminContext;
 use super::options::{Listing, OutputFormat};
-use crate::cli::acts::verified::{compare, opened};
+use crate::cli::acts::verified::compare;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::main_database::open_log;
 use crate::cli::output;
@@ -29,6 +27,9 @@ pub enum Command {
         /// Show only acts on this object, for example `account:ID`
         #[arg(long)]
         target: Option<String>,
+        /// Show only acts of an author with this text, for example shell:1000
+        #[arg(long)]
+        by: Option<String>,
         #[command(flatten)]
         listing: Listing,
     },
@@ -46,12 +47,8 @@ pub enum Command {
 /// Runs the subcommand.
 pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     match command {
-        Command::List { act, target, listing } => {
-            let is_asked = |payload: &Payload| {
-                act.is_none_or(|act| payload.act.act == act)
-                    && target.as_ref().is_none_or(|target| payload.act.target.as_ref() == Some(target))
-            };
-            let rows = list(context, listing.limit, is_asked).await?;
+        Command::List { act, target, by, listing } => {
+            let rows = list(context, listing.limit, &ActFilter { act, target, by }).await?;
             let columns = ["id", "done_at", "act", "by", "node", "target", "outcome", "reason", "sent_at"];
             output::list(listing.format.json, &rows, &columns);
             Ok(())
@@ -59,8 +56,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
         Command::Show { id, format } => {
             let act = context.store.act(id).await.map_err(Failure::caused)?;
             let act = act.ok_or_else(|| Failure::not_found("no act has this id"))?;
-            let mut value = described(&act, &payload(&act)?);
-            value["event"] = serde_json::from_slice(&act.body).map_err(Failure::caused)?;
+            let value = json!(shown(&act).map_err(Failure::caused)?);
             output::show(format.json, &value, || output::layout(&value));
             Ok(())
         }
@@ -68,19 +64,15 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     }
 }
 
-async fn list(
-    context: &AdminContext<'_>,
-    rows_max: usize,
-    is_asked: impl Fn(&Payload) -> bool,
-) -> Result<Vec<Value>, Failure> {
+async fn list(context: &AdminContext<'_>, rows_max: usize, filter: &ActFilter) -> Result<Vec<Value>, Failure> {
     let (mut rows, mut before) = (Vec::new(), None);
     loop {
         let page = context.store.acts(before, PAGE).await.map_err(Failure::caused)?;
         before = page.last().map(|act| act.id);
         for act in &page {
-            let payload = payload(act)?;
-            if is_asked(&payload) {
-                rows.push(described(act, &payload));
+            let entry = described(act).map_err(Failure::caused)?;
+            if filter.matches(&entry) {
+                rows.push(json!(entry));
             }
             if rows.len() == rows_max {
                 return Ok(rows);
@@ -109,35 +101,4 @@ async fn verify(context: &AdminContext<'_>, format: OutputFormat) -> Done {
         0 => Ok(()),
         faults => Err(Failure::refused(format!("table and log differ in {faults} acts"))),
     }
-}
-
-/// The payload of an act's event.
-#[derive(Deserialize)]
-struct Payload {
-    #[serde(flatten)]
-    act: OperatorAct,
-    outcome: ActOutcome,
-}
-
-fn payload(act: &RecordedAct) -> Result<Payload, Failure> {
-    let changed = || Failure::refused(format!("the event of the act {} was changed in the table", act.id));
-    let sealed = opened(act).ok_or_else(changed)?;
-    serde_json::from_value(Value::Object(sealed.envelope.payload)).map_err(|_| changed())
-}
-
-fn described(recorded: &RecordedAct, Payload { act, outcome }: &Payload) -> Value {
-    json!({
-        "id": recorded.id,
-        "done_at": date_time(recorded.done_at),
-        "act": act.act,
-        "by": act.by.to_string(),
-        "node": act.node,
-        "target": act.target,
-        "before": act.before,
-        "after": act.after,
-        "outcome": outcome,
-        "reason": act.reason,
-        "until": act.until,
-        "sent_at": recorded.sent_at.map(date_time),
-    })
 }

@@ -1,5 +1,6 @@
 //! The resources of the subcommands.
 
+use app::acts::Acting;
 use app::config::Settings;
 use domain::act::OperatorAct;
 use domain::ids::UserAccountId;
@@ -7,7 +8,6 @@ use domain::{Clock, Rng};
 use store::Store;
 
 use super::options::{AccountFilter, AccountSelector};
-use crate::cli::acts::Acting;
 use crate::cli::failure::Failure;
 use crate::cli::main_database::open_store;
 

@@ -83,7 +83,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             let (entry, body) = known(context, id).await?;
             if body.is_some() {
                 let act = by_shell(ActKind::HeldShow).on("held", id).because(because.reason);
-                context.acting(act).record(ActOutcome::Applied).await?;
+                context.acting(act).record(ActOutcome::Applied).await.map_err(Failure::caused)?;
             }
             let mut value = described(&entry);
             value["body"] = json!(body.as_deref().map(String::from_utf8_lossy));
@@ -115,13 +115,13 @@ async fn release(context: &AdminContext<'_>, id: HeldId, because: Because, forma
         )
     })?;
     let act = by_shell(ActKind::HeldRelease).on("held", id).because(because.reason);
-    context.acting(act).record(ActOutcome::Begun).await?;
+    context.acting(act).record(ActOutcome::Begun).await.map_err(Failure::caused)?;
     let settings = context.settings.clone();
     let base_url = settings.http.base_url.clone().unwrap_or_else(|| format!("http://{}", settings.http.bind));
     let drain_deadline = settings.shutdown.drain_deadline;
     let urls = Urls { rag: base_url.clone(), base: base_url };
     let time_and_chance = (context.clock.clone(), context.rng.clone());
-    let app = Box::pin(App::build(settings, urls, time_and_chance, LogStart::Continue)).await;
+    let app = Box::pin(App::build(settings.into(), urls, time_and_chance, LogStart::Continue)).await;
     let app = app.map_err(Failure::caused)?;
     let verdict = app.intake.release(&entry, Bytes::from(body)).await;
     app.root.drain(drain_deadline).await;

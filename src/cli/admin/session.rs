@@ -1,5 +1,6 @@
 //! `attache admin session`: creates browser sessions.
 
+use app::acts::Acting;
 use app::config::{Settings, Urls};
 use chrono::TimeDelta;
 use clap::Subcommand;
@@ -15,7 +16,7 @@ use store::session::NewSession;
 
 use super::context::AdminContext;
 use super::options::OutputFormat;
-use crate::cli::acts::{Acting, Because, by_shell};
+use crate::cli::acts::{Because, by_shell};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
 

@@ -17,7 +17,7 @@ pub struct Schemas {
 
 impl Schemas {
     /// The schemas and the responses, by their names.
-    pub(super) fn into_parts(self) -> (BTreeMap<String, Value>, BTreeMap<String, Value>) {
+    pub fn into_parts(self) -> (BTreeMap<String, Value>, BTreeMap<String, Value>) {
         (self.schemas, self.responses)
     }
 

@@ -12,6 +12,7 @@ pub struct LimitSettings {
     pub code_guesses_per_minute: u32,
     pub sign_ins_per_minute: u32,
     pub link_reads_per_minute: u32,
+    pub operator_failures_per_minute: u32,
 }
 
 impl Default for LimitSettings {
@@ -22,6 +23,7 @@ impl Default for LimitSettings {
             code_guesses_per_minute: 30,
             sign_ins_per_minute: 20,
             link_reads_per_minute: 60,
+            operator_failures_per_minute: 5,
         }
     }
 }

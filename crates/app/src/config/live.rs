@@ -6,8 +6,10 @@ use super::shared::is_secret;
 /// When a changed setting takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingEffect {
-    /// When the configuration is read again.
+    /// When the configuration is read again, or by an override.
     Live,
+    /// When the configuration is read again. There is no override, because operators could raise their own rights with it.
+    Reload,
     /// With the next start.
     Restart,
     /// With the next start. The value is a secret or part of the identity of the installation, so it is never shown.
@@ -19,6 +21,7 @@ impl SettingEffect {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Live => "live",
+            Self::Reload => "reload",
             Self::Restart => "restart",
             Self::Never => "never",
         }
@@ -27,14 +30,16 @@ impl SettingEffect {
 
 /// The classes by the starts of paths; the longest one decides. Secrets have their class by their names.
 const CLASSES: &[(&str, SettingEffect)] = {
-    use SettingEffect::{Live, Never, Restart};
+    use SettingEffect::{Live, Never, Reload, Restart};
     &[
         ("account", Restart),
         ("activity", Restart),
         ("actors", Live),
         ("admin", Restart),
+        ("admin.changes", Reload),
         ("admin.free_bytes_min", Live),
         ("admin.hosts", Live),
+        ("admin.operator", Reload),
         ("admin.probe_deadline", Live),
         ("admin.probe_every", Live),
         ("admin.stalled_after", Live),
@@ -80,9 +85,19 @@ pub fn effect_of(path: &str) -> Option<SettingEffect> {
     class.map(|(_, effect)| *effect)
 }
 
-/// Whether the setting at `path` takes effect when the configuration is read again.
+/// Whether the setting at `path` can be overridden.
 pub fn is_live(path: &str) -> bool {
     effect_of(path) == Some(SettingEffect::Live)
+}
+
+/// Whether the setting at `path` takes effect when the configuration is read again.
+pub fn is_reloaded(path: &str) -> bool {
+    matches!(effect_of(path), Some(SettingEffect::Live | SettingEffect::Reload))
+}
+
+/// Whether the value of the setting at `path` is never shown: a secret, or what opens a door.
+pub fn is_hidden(path: &str) -> bool {
+    path == "admin.operator" || effect_of(path) == Some(SettingEffect::Never)
 }
 
 #[cfg(test)]
@@ -111,5 +126,6 @@ mod tests {
             assert_eq!(of(secret), SettingEffect::Never, "{secret}");
         }
         assert_eq!(effect_of("logs.origin"), None);
+        assert!(is_hidden("admin.operator") && is_reloaded("admin.operator") && !is_live("admin.operator"));
     }
 }

@@ -60,12 +60,21 @@ struct Given {
 /// A valid configuration with the places of its values.
 #[derive(Debug, Clone)]
 pub struct Layers {
+    /// The file that was named on the command line.
+    pub named: Option<PathBuf>,
     /// The settings that result.
     pub settings: Settings,
     /// Values of the file by their paths.
     pub file: BTreeMap<String, Value>,
     /// Values of the environment by their paths, which take precedence.
     pub environment: BTreeMap<String, Value>,
+}
+
+impl From<Settings> for Layers {
+    /// Settings that come neither from a file nor from the environment.
+    fn from(settings: Settings) -> Self {
+        Self { named: None, settings, file: BTreeMap::new(), environment: BTreeMap::new() }
+    }
 }
 
 /// Reads a file (`None`: `config.toml` in the working folder, if it exists) and the environment.
@@ -90,7 +99,8 @@ pub fn load_layers(
             return Err(Problems(vec![Problem { place: path.display().to_string(), path: String::new(), reason }]));
         }
     };
-    read_layers(&path.display().to_string(), &text, environment)
+    let layers = read_layers(&path.display().to_string(), &text, environment)?;
+    Ok(Layers { named: file.map(Path::to_owned), ..layers })
 }
 
 /// Reads a value of one setting, which takes precedence over file and environment: TOML, or plain text. All rules are checked.
@@ -156,7 +166,7 @@ fn read_layers(
         problems.push(Problem { place, path, reason });
     }
     let [file, environment] = layers;
-    if problems.is_empty() { Ok(Layers { settings, file, environment }) } else { Err(Problems(problems)) }
+    if problems.is_empty() { Ok(Layers { named: None, settings, file, environment }) } else { Err(Problems(problems)) }
 }
 
 /// Parses all values together. Each value is valid by itself; an invalid combination is an error and must not silently become

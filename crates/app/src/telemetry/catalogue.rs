@@ -18,11 +18,15 @@ pub const METRICS: [(&str, MetricType, &str); 44] = {
     use MetricType::{Counter, Gauge, Histogram};
     [
         ("attache_build_info", Gauge, "1; version of the program and type of the main database"),
-        ("attache_config_reloads_total", Counter, "SIGHUP: configurations that were applied, unchanged or rejected"),
+        (
+            "attache_config_reloads_total",
+            Counter,
+            "configurations that were read again: applied, unchanged or rejected",
+        ),
         (
             "attache_config_last_reload_success_timestamp_seconds",
             Gauge,
-            "seconds since 1970 of the last SIGHUP with a valid configuration; absent before",
+            "seconds since 1970 of the last reading of a valid configuration; absent before",
         ),
         ("attache_http_requests_total", Counter, "responses"),
         ("attache_http_request_seconds", Histogram, "time from the head of the request to the response"),

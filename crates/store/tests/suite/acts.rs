@@ -22,7 +22,7 @@ async fn installed(world: &World) -> InstallationId {
 
 /// A handle for the next effect, and the id of its act.
 fn acting(world: &World, kind: ActKind, second: i64) -> (EventId, Store) {
-    let by = ActAuthor { door: ActDoor::Shell, uid: Some(1000), sudo_uid: None };
+    let by = ActAuthor { uid: Some(1000), ..ActAuthor::at(ActDoor::Shell) };
     let id = world.rng.uuid_v7(at(second)).into();
     (id, world.store.acting(id, OperatorAct::new(kind, by, "node-1")))
 }
@@ -146,7 +146,7 @@ on_each_database! {
         let second = world.second().await;
         let mut writing = tokio::task::JoinSet::new();
         for round in 0..8 {
-            let by = ActAuthor { door: ActDoor::Shell, uid: Some(round), sudo_uid: None };
+            let by = ActAuthor { uid: Some(round), ..ActAuthor::at(ActDoor::Shell) };
             let store = if round % 2 == 0 { &world.store } else { &second };
             let store = store.acting(world.event(), OperatorAct::new(ActKind::Migrate, by, "node-1"));
             writing.spawn(async move { store.act_settle(ActOutcome::Applied, at(round.into())).await.unwrap() });

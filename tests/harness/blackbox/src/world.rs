@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use ::knowledge::index::database::Pgvector;
 use app::config::Settings;
+use app::config::reading::Layers;
+use app::installation::LogStart;
 use attache::server::Server;
 use chrono::TimeDelta;
 use domain::{Clock, Rng};
@@ -92,7 +94,9 @@ impl World {
         settings.log.checkpoint_every = Duration::from_millis(50);
         change(&mut settings);
         let (client, ahead) = (Client::without_timeout(), Arc::new(AtomicI64::new(0)));
-        let server = Box::pin(Server::start(*settings, clock(&ahead), Rng::system())).await.unwrap();
+        let server = Box::pin(Server::start_with(in_file(*settings), clock(&ahead), Rng::system(), LogStart::Continue))
+            .await
+            .unwrap();
         Self { url: format!("http://{}", server.address), server, client, ahead, dir, database }
     }
 
@@ -107,7 +111,9 @@ impl World {
         let mut settings = Box::new(server.app.settings.clone());
         change(&mut settings);
         server.stop().await;
-        let server = Box::pin(Server::start(*settings, clock(&ahead), Rng::system())).await.unwrap();
+        let server = Box::pin(Server::start_with(in_file(*settings), clock(&ahead), Rng::system(), LogStart::Continue))
+            .await
+            .unwrap();
         Self { url: format!("http://{}", server.address), server, client, ahead, dir, database }
     }
 
@@ -123,7 +129,8 @@ impl World {
         let mut settings = Box::new(self.server.app.settings.clone());
         settings.data.dir = dir.path().join("data");
         change(&mut settings);
-        let server = Box::pin(Server::start(*settings, clock, Rng::system())).await.unwrap();
+        let server =
+            Box::pin(Server::start_with(in_file(*settings), clock, Rng::system(), LogStart::Continue)).await.unwrap();
         let (client, ahead) = (self.client.clone(), Arc::clone(&self.ahead));
         Self { url: format!("http://{}", server.address), server, client, ahead, dir, database: None }
     }
@@ -180,6 +187,27 @@ impl World {
     /// Sends `POST` with a form, without a credential.
     pub async fn form(&self, path: &str, pairs: &[(&str, &str)]) -> Response {
         self.send(self.client.form(&format!("{}{path}", self.url), pairs)).await
+    }
+}
+
+/// Writes the settings into a file next to the data folder, which a reload reads again.
+fn in_file(settings: Settings) -> Layers {
+    let file = settings.data.dir.with_extension("toml");
+    let mut tree = serde_json::to_value(&settings).unwrap();
+    without_nulls(&mut tree);
+    std::fs::write(&file, toml::to_string(&tree).unwrap()).unwrap();
+    Layers { named: Some(file), ..settings.into() }
+}
+
+/// TOML has no null.
+fn without_nulls(tree: &mut Value) {
+    match tree {
+        Value::Object(members) => {
+            members.retain(|_, value| !value.is_null());
+            members.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        _ => {}
     }
 }
 

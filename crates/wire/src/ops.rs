@@ -1,0 +1,239 @@
+//! Bodies of the operator's API (`docs/operations.md#the-operators-api`).
+
+use domain::act::{ActKind, ActOutcome, ActReason};
+use domain::ids::EventId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::schema;
+
+/// An error of the operator's API.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OperatorError {
+    /// The code.
+    pub error: String,
+    /// What happened, why, and a remedy.
+    pub detail: String,
+    /// The mistakes of a configuration, each with its place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+    /// Id of the recorded act, if the request was to change something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::UuidV7>)]
+    pub act_id: Option<EventId>,
+}
+
+/// `GET /ops/v1/acts`: acts of operators, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ActPage {
+    /// The requested acts.
+    pub acts: Vec<ActEntry>,
+    /// The `before` of the next page; null on the last one.
+    #[schema(value_type = Option<schema::UuidV7>, required = true)]
+    pub next: Option<EventId>,
+}
+
+/// An act of an operator.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ActEntry {
+    /// Id of the act and of its event.
+    #[schema(value_type = schema::UuidV7)]
+    pub id: EventId,
+    /// Time of the act, RFC 3339.
+    pub done_at: String,
+    /// Kind of the act.
+    #[schema(value_type = String)]
+    pub act: ActKind,
+    /// Who did it, such as `token (desk)`.
+    pub by: String,
+    /// Name of the host on which it was done.
+    pub node: String,
+    /// The object, such as `setting:actors.queue_max`.
+    #[schema(required = true)]
+    pub target: Option<String>,
+    /// The value before.
+    #[schema(required = true)]
+    pub before: Option<Value>,
+    /// The value after.
+    #[schema(required = true)]
+    pub after: Option<Value>,
+    /// How it ended.
+    #[schema(value_type = String)]
+    pub outcome: ActOutcome,
+    /// The reason.
+    #[schema(value_type = Option<String>, required = true)]
+    pub reason: Option<ActReason>,
+    /// Time at which the effect ends, RFC 3339.
+    #[schema(required = true)]
+    pub until: Option<String>,
+    /// Time at which the statistics service had accepted the event, RFC 3339.
+    #[schema(required = true)]
+    pub sent_at: Option<String>,
+}
+
+/// `GET /ops/v1/acts/{id}`: an act with its event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ActShown {
+    /// The act.
+    #[serde(flatten)]
+    pub act: ActEntry,
+    /// The event, as it is sent to the statistics service.
+    pub event: Value,
+}
+
+/// The body of `POST /ops/v1/nodes/{node}/drain`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DrainRequest {
+    /// The reason: 1 to 500 characters on one line.
+    #[schema(value_type = String, min_length = 1, max_length = 500)]
+    pub reason: Option<String>,
+}
+
+/// Whether a node is drained.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeDrained {
+    /// Name of the host of the node.
+    pub node: String,
+    /// Whether it is unready, and its responses close their connections.
+    pub draining: bool,
+    /// Id of the recorded act.
+    #[schema(value_type = schema::UuidV7)]
+    pub act_id: EventId,
+}
+
+/// `GET /ops/v1/config`: settings of this node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SettingList {
+    /// The settings, by path.
+    pub settings: Vec<SettingEntry>,
+}
+
+/// A setting with its value and the places of it. Values of secrets are `"…"`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SettingEntry {
+    /// Its path, such as `actors.queue_max`.
+    pub path: String,
+    /// The value in force.
+    pub value: Value,
+    /// The place of the value: `default`, `file`, `environment` or `override`.
+    pub source: String,
+    /// When a change takes effect: `live`, `reload`, `restart` or `never`.
+    pub change: String,
+    /// The default.
+    pub default: Value,
+    /// The value of the file; null if it has none.
+    pub file: Value,
+    /// The value of the environment variable; null if there is none.
+    pub environment: Value,
+    /// The value of the override; null if there is none.
+    #[serde(rename = "override")]
+    pub overridden: Value,
+}
+
+/// The body of `POST /ops/v1/config/reload`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReloadRequest {
+    /// The reason: 1 to 500 characters on one line.
+    #[schema(value_type = String, min_length = 1, max_length = 500)]
+    pub reason: Option<String>,
+    /// Whether to report the changes without applying them; `false` if absent.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// The result of reading the configuration of a node again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ReloadReport {
+    /// Name of the host of the node.
+    pub node: String,
+    /// Whether nothing was applied.
+    pub dry_run: bool,
+    /// Changed settings that are in force.
+    pub applied: Vec<SettingChanged>,
+    /// Paths of changed settings that the next start applies.
+    pub restart_needed: Vec<String>,
+    /// Changed settings that an override hides.
+    pub shadowed: Vec<SettingChanged>,
+    /// Id of the recorded act; absent in a dry run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::UuidV7>)]
+    pub act_id: Option<EventId>,
+}
+
+/// A setting with another value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SettingChanged {
+    /// Its path.
+    pub path: String,
+    /// The value before.
+    pub before: Value,
+    /// The value after.
+    pub after: Value,
+}
+
+/// `GET /ops/v1/config/overrides`: overrides in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OverrideList {
+    /// The overrides, by path.
+    pub overrides: Vec<OverrideEntry>,
+}
+
+/// An override of a setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OverrideEntry {
+    /// Path of the setting.
+    pub path: String,
+    /// Name of the host of the only node that is affected; null for all nodes.
+    #[schema(required = true)]
+    pub node: Option<String>,
+    /// The value in force.
+    pub value: Value,
+    /// Time at which it ends, RFC 3339; null until it is removed.
+    #[schema(required = true)]
+    pub until: Option<String>,
+    /// Who set it.
+    pub set_by: String,
+    /// Id of the recorded act, in the answer to the request that set it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::UuidV7>)]
+    pub act_id: Option<EventId>,
+}
+
+/// The body of `PUT /ops/v1/config/overrides/{path}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OverrideRequest {
+    /// The value, as in the configuration file.
+    pub value: Value,
+    /// The reason: 1 to 500 characters on one line.
+    #[schema(value_type = String, min_length = 1, max_length = 500)]
+    pub reason: Option<String>,
+    /// Name of the host of the only node that is affected; all nodes if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Time after which the override ends, such as `30m`; `1h` if absent.
+    #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
+    pub lasts: Option<String>,
+    /// Whether it is in force until it is removed; `false` if absent.
+    #[serde(default)]
+    pub until_unset: bool,
+    /// Whether an override of another operator is replaced; `false` if absent.
+    #[serde(default)]
+    pub replace: bool,
+}
+
+/// The answer to `DELETE /ops/v1/config/overrides/{path}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OverrideRemoved {
+    /// Path of the setting.
+    pub path: String,
+    /// Name of the host of the only node that was affected; null for all nodes.
+    #[schema(required = true)]
+    pub node: Option<String>,
+    /// Id of the recorded act.
+    #[schema(value_type = schema::UuidV7)]
+    pub act_id: EventId,
+}

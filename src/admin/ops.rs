@@ -1,0 +1,129 @@
+//! The operator's API, `/ops/v1/…`: reads the record of acts and the settings, and changes live ones
+//! (`docs/decisions/0040-door-of-operators.md`).
+//!
+//! The operator's socket serves it, and the operator's listener if the configuration has operators. [`door`] decides who may do what, by the
+//! [table of routes](routes).
+
+mod acts;
+mod config;
+pub mod description;
+mod door;
+mod node;
+mod refusal;
+mod request;
+
+use std::sync::Arc;
+
+use api::limits::RateLimiters;
+use app::App;
+use app::phase::Phases;
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, FromRef};
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::response::Response;
+use axum::routing::{MethodRouter, delete, get, post, put};
+use domain::act::ActKind;
+use domain::operator::OperatorRole;
+
+use self::description::RouteDescription;
+use self::door::Entrance;
+
+/// Path of all routes.
+pub const PREFIX: &str = "/ops/v1";
+
+/// Maximum size of a body, in bytes.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// The state of the handlers.
+#[derive(Debug, Clone)]
+pub struct OpsState {
+    app: App,
+    phases: Phases,
+}
+
+impl FromRef<OpsState> for App {
+    fn from_ref(state: &OpsState) -> Self {
+        state.app.clone()
+    }
+}
+
+/// One route of the API.
+pub struct OpsRoute {
+    /// HTTP method.
+    pub method: Method,
+    /// Path below [`PREFIX`].
+    pub path: &'static str,
+    /// The role that it needs.
+    pub role: OperatorRole,
+    /// The act that a request is; `None` for a route that changes nothing.
+    pub act: Option<ActKind>,
+    description: RouteDescription,
+    handler: MethodRouter<OpsState>,
+}
+
+/// All routes.
+pub fn routes() -> Vec<OpsRoute> {
+    use OperatorRole::{Look, Operate};
+    let look = |path, handler, description| {
+        let handler: MethodRouter<OpsState> = handler;
+        OpsRoute { method: Method::GET, path, role: Look, act: None, description, handler }
+    };
+    let operate = |method, path, act, handler, description| {
+        let handler: MethodRouter<OpsState> = handler;
+        OpsRoute { method, path, role: Operate, act: Some(act), description, handler }
+    };
+    vec![
+        look("/acts", get(acts::list), description::LIST_ACTS),
+        look("/acts/{id}", get(acts::show), description::SHOW_ACT),
+        look("/config", get(config::show), description::SHOW_CONFIG),
+        operate(Method::POST, "/config/reload", ActKind::ConfigReload, post(config::reload), description::RELOAD),
+        look("/config/overrides", get(config::overrides), description::LIST_OVERRIDES),
+        operate(
+            Method::PUT,
+            "/config/overrides/{path}",
+            ActKind::ConfigSet,
+            put(config::set),
+            description::SET_OVERRIDE,
+        ),
+        operate(
+            Method::DELETE,
+            "/config/overrides/{path}",
+            ActKind::ConfigUnset,
+            delete(config::unset),
+            description::UNSET_OVERRIDE,
+        ),
+        operate(Method::POST, "/nodes/{node}/drain", ActKind::NodeDrain, post(node::drain), description::DRAIN),
+        operate(
+            Method::DELETE,
+            "/nodes/{node}/drain",
+            ActKind::NodeUndrain,
+            delete(node::undrain),
+            description::UNDRAIN,
+        ),
+    ]
+}
+
+/// The service of the routes, below [`PREFIX`].
+pub fn router(app: &App, phases: &Phases, limits: &Arc<RateLimiters>) -> Router {
+    let mut router = Router::new();
+    for OpsRoute { path, role, act, handler, .. } in routes() {
+        let entrance = Entrance { app: app.clone(), limits: Arc::clone(limits), role, act };
+        router = router.route(path, handler.layer(from_fn_with_state(entrance, door::enter)));
+    }
+    router
+        .fallback(async || refusal::Refusal::not_found("no such route: `attache openapi --ops` describes them"))
+        .method_not_allowed_fallback(async || {
+            refusal::Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this route has no such method")
+        })
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn_with_state(app.clone(), door::is_there))
+        .layer(map_response(not_stored))
+        .with_state(OpsState { app: app.clone(), phases: phases.clone() })
+}
+
+async fn not_stored(mut response: Response) -> Response {
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

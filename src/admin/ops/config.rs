@@ -1,0 +1,153 @@
+//! `/ops/v1/config…`: the settings of this node, their places, and overrides.
+
+use std::time::Duration;
+
+use app::acts::Acting;
+use app::config::shown::shown;
+use app::overrides::{self, NewOverride, OverrideRefusal};
+use app::{App, Reloaded, SettingChange, host_name};
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Extension, Path, State};
+use domain::act::ActOutcome;
+use serde::Deserialize;
+use store::setting::SettingOverride;
+use wire::ops::{
+    OverrideEntry, OverrideList, OverrideRemoved, OverrideRequest, ReloadReport, ReloadRequest, SettingChanged,
+    SettingList,
+};
+
+use super::door::RequestedAct;
+use super::refusal::Refusal;
+use super::request::{OpsQuery, body, reason};
+
+/// Time for which an override is in force, unless the request names another.
+const LASTS: Duration = Duration::from_hours(1);
+
+/// The query of `GET /ops/v1/config`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Section {
+    path: Option<String>,
+}
+
+/// `GET /ops/v1/config`: the settings of this node.
+pub async fn show(
+    State(app): State<App>,
+    OpsQuery(Section { path }): OpsQuery<Section>,
+) -> Result<Json<SettingList>, Refusal> {
+    let (configured, in_force, overrides) = (app.live.configured(), app.live.get(), app.live.overrides());
+    let settings = shown(path.as_deref(), &configured, &in_force, &overrides.values());
+    let settings = settings.map_err(|error| Refusal::fault(&error))?;
+    if settings.is_empty() {
+        return Err(Refusal::not_found("no setting has this path"));
+    }
+    Ok(Json(SettingList { settings }))
+}
+
+/// `POST /ops/v1/config/reload`: reads the configuration of this node again.
+pub async fn reload(
+    State(app): State<App>,
+    Extension(requested): Extension<RequestedAct>,
+    bytes: Bytes,
+) -> Result<Json<ReloadReport>, Refusal> {
+    let ReloadRequest { reason: why, dry_run } = body(&bytes)?;
+    let why = reason(why.as_deref())?;
+    if dry_run {
+        let report = app.reload_preview().await?;
+        return Ok(Json(reported(report, dry_run)));
+    }
+    let act = requested.act().because(Some(why));
+    let (reloaded, id) =
+        actors::detached(async move { app.reload(act).await }).await.map_err(|error| Refusal::fault(&error))?;
+    requested.is_recorded(id);
+    Ok(Json(ReloadReport { act_id: Some(id), ..reported(reloaded?, dry_run) }))
+}
+
+fn reported(Reloaded { applied, restart_needed, shadowed }: Reloaded, dry_run: bool) -> ReloadReport {
+    let changed = |changes: Vec<SettingChange>| {
+        let change = |SettingChange { path, before, after }| SettingChanged { path, before, after };
+        changes.into_iter().map(change).collect()
+    };
+    let (applied, shadowed) = (changed(applied), changed(shadowed));
+    ReloadReport { node: host_name(), dry_run, applied, restart_needed, shadowed, act_id: None }
+}
+
+/// `GET /ops/v1/config/overrides`: the overrides in force.
+pub async fn overrides(State(app): State<App>) -> Result<Json<OverrideList>, Refusal> {
+    let overrides = overrides::list(&app.store, app.clock.now()).await.map_err(|error| Refusal::fault(&error))?;
+    Ok(Json(OverrideList { overrides }))
+}
+
+/// `PUT /ops/v1/config/overrides/{path}`: overrides a live setting.
+pub async fn set(
+    State(app): State<App>,
+    Path(path): Path<String>,
+    Extension(requested): Extension<RequestedAct>,
+    bytes: Bytes,
+) -> Result<Json<OverrideEntry>, Refusal> {
+    let OverrideRequest { value, reason: why, node, lasts, until_unset, replace } = body(&bytes)?;
+    let why = reason(why.as_deref())?;
+    let lasts = match lasts.as_deref().map(humantime_serde::re::humantime::parse_duration) {
+        Some(_) if until_unset => {
+            return Err(Refusal::invalid("invalid_request", "for and until_unset exclude each other"));
+        }
+        Some(lasts) => Some(lasts.map_err(|error| Refusal::invalid("invalid_request", format!("for: {error}")))?),
+        None => (!until_unset).then_some(LASTS),
+    };
+    let now = app.clock.now();
+    let mut act = requested.act().on("setting", overrides::target(&path, node.as_deref())).because(Some(why));
+    let until = lasts.map(|lasts| now + lasts);
+    if let Some(until) = until {
+        act = act.until(until);
+    }
+    let acting = requested.acting(&app, act);
+    let id = acting.id;
+    let set = async move {
+        // A text is read as in the environment: TOML, or plain text.
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let new = NewOverride { path: &path, text: &text, node: node.as_deref(), lasts };
+        let checked = async {
+            let in_force = app.store.setting_overrides(now).await?;
+            new.check(&in_force, app.live.configured().named.as_deref(), app.live.get().admin.override_max)
+        };
+        let value = refused_unless(&acting, checked.await).await?;
+        let new = SettingOverride { path, node, value, until, set_by: acting.author.clone() };
+        overrides::set(&acting, &new, replace, now).await.map(|()| new)
+    };
+    let set = actors::detached(set).await.map_err(|error| Refusal::fault(&error))??;
+    Ok(Json(OverrideEntry { act_id: Some(id), ..overrides::described(&set) }))
+}
+
+/// Records the act if it was refused before its effect.
+async fn refused_unless<T>(acting: &Acting, checked: Result<T, OverrideRefusal>) -> Result<T, OverrideRefusal> {
+    if checked.is_err() {
+        acting.record(ActOutcome::Refused).await?;
+    }
+    checked
+}
+
+/// The query of `DELETE /ops/v1/config/overrides/{path}`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Removal {
+    node: Option<String>,
+    reason: Option<String>,
+}
+
+/// `DELETE /ops/v1/config/overrides/{path}`: removes an override.
+pub async fn unset(
+    State(app): State<App>,
+    Path(path): Path<String>,
+    Extension(requested): Extension<RequestedAct>,
+    OpsQuery(Removal { node, reason: why }): OpsQuery<Removal>,
+) -> Result<Json<OverrideRemoved>, Refusal> {
+    let why = reason(why.as_deref())?;
+    let act = requested.act().on("setting", overrides::target(&path, node.as_deref())).because(Some(why));
+    let acting = requested.acting(&app, act);
+    let act_id = acting.id;
+    let (of, on) = (path.clone(), node.clone());
+    let unset = async move { overrides::unset(&acting, &of, on.as_deref(), app.clock.now()).await };
+    actors::detached(unset).await.map_err(|error| Refusal::fault(&error))??;
+    Ok(Json(OverrideRemoved { path, node, act_id }))
+}

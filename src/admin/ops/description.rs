@@ -1,0 +1,204 @@
+//! The OpenAPI 3.1.0 description of the operator's API, composed from the table of routes and the types of the crate `wire`.
+
+use std::collections::BTreeMap;
+
+use api::openapi::Schemas;
+use app::config::Settings;
+use serde_json::{Map, Value, json};
+use wire::ops::{
+    ActPage, ActShown, DrainRequest, NodeDrained, OperatorError, OverrideEntry, OverrideList, OverrideRemoved,
+    OverrideRequest, ReloadReport, ReloadRequest, SettingList,
+};
+
+use super::{OpsRoute, PREFIX, routes};
+
+type Schema = fn(&mut Schemas) -> Value;
+
+/// The description of a route for clients.
+pub struct RouteDescription {
+    id: &'static str,
+    summary: &'static str,
+    /// Query parameters with their descriptions.
+    query: &'static [(&'static str, &'static str)],
+    body: Option<Schema>,
+    answer: Schema,
+    /// Statuses of errors that not every route has.
+    refusals: &'static [(u16, &'static str)],
+}
+
+const NOT_FOUND: (u16, &str) = (404, "not_found");
+const REASON: (&str, &str) = ("reason", "The reason: 1 to 500 characters on one line.");
+const INVALID_QUERY: (u16, &str) = (422, "invalid_query");
+
+pub(super) const LIST_ACTS: RouteDescription = RouteDescription {
+    id: "listActs",
+    summary: "Acts of operators, newest first",
+    query: &[
+        ("act", "Acts of this kind, such as `config_set`."),
+        ("target", "Acts on this object, such as `setting:actors.queue_max`."),
+        ("by", "Acts of an author that contains this text, such as `token (desk)`."),
+        ("since", "Acts since this time, RFC 3339."),
+        ("before", "Acts before this one: `next` of the page before."),
+        ("limit", "Maximum number of acts, 1 to 200; 50 if absent. At most 2,000 acts are searched for a page."),
+    ],
+    body: None,
+    answer: Schemas::add::<ActPage>,
+    refusals: &[INVALID_QUERY],
+};
+
+pub(super) const SHOW_ACT: RouteDescription = RouteDescription {
+    id: "showAct",
+    summary: "An act with its event",
+    query: &[],
+    body: None,
+    answer: Schemas::add::<ActShown>,
+    refusals: &[NOT_FOUND],
+};
+
+pub(super) const SHOW_CONFIG: RouteDescription = RouteDescription {
+    id: "showConfig",
+    summary: "Settings of this node with their values and the places of these",
+    query: &[("path", "A setting or a section, such as `actors.ordered`; all settings if absent.")],
+    body: None,
+    answer: Schemas::add::<SettingList>,
+    refusals: &[NOT_FOUND, INVALID_QUERY],
+};
+
+pub(super) const RELOAD: RouteDescription = RouteDescription {
+    id: "reloadConfig",
+    summary: "Read the configuration of this node again",
+    query: &[],
+    body: Some(Schemas::add::<ReloadRequest>),
+    answer: Schemas::add::<ReloadReport>,
+    refusals: &[(422, "configuration_invalid, reason_missing, invalid_request")],
+};
+
+pub(super) const LIST_OVERRIDES: RouteDescription = RouteDescription {
+    id: "listOverrides",
+    summary: "Overrides in force",
+    query: &[],
+    body: None,
+    answer: Schemas::add::<OverrideList>,
+    refusals: &[],
+};
+
+pub(super) const SET_OVERRIDE: RouteDescription = RouteDescription {
+    id: "setOverride",
+    summary: "Override a live setting for a time, on all nodes or on one",
+    query: &[],
+    body: Some(Schemas::add::<OverrideRequest>),
+    answer: Schemas::add::<OverrideEntry>,
+    refusals: &[
+        (409, "already_overridden"),
+        (422, "configuration_invalid, not_live, override_too_long, reason_missing, invalid_request"),
+    ],
+};
+
+pub(super) const UNSET_OVERRIDE: RouteDescription = RouteDescription {
+    id: "unsetOverride",
+    summary: "Remove an override",
+    query: &[("node", "Name of the host of the only node that is affected; all nodes if absent."), REASON],
+    body: None,
+    answer: Schemas::add::<OverrideRemoved>,
+    refusals: &[(404, "no_override"), (422, "reason_missing, invalid_query")],
+};
+
+const NODE_REFUSALS: &[(u16, &str)] = &[
+    (404, "not_found, not_draining"),
+    (409, "already_draining"),
+    (422, "reason_missing, invalid_request, invalid_query"),
+];
+
+pub(super) const DRAIN: RouteDescription = RouteDescription {
+    id: "drainNode",
+    summary: "Take this node out of service without ending it: it is unready, and its responses close their connections",
+    query: &[],
+    body: Some(Schemas::add::<DrainRequest>),
+    answer: Schemas::add::<NodeDrained>,
+    refusals: NODE_REFUSALS,
+};
+
+pub(super) const UNDRAIN: RouteDescription = RouteDescription {
+    id: "undrainNode",
+    summary: "Put this node back into service",
+    query: &[REASON],
+    body: None,
+    answer: Schemas::add::<NodeDrained>,
+    refusals: NODE_REFUSALS,
+};
+
+/// The document for a server with these settings.
+pub fn document(settings: &Settings) -> Value {
+    let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    let mut schemas = Schemas::default();
+    for route in routes() {
+        let item = paths.entry(format!("{PREFIX}{}", route.path)).or_default();
+        item.insert(route.method.as_str().to_ascii_lowercase(), operation(&route, &mut schemas));
+    }
+    let (schemas, _) = schemas.into_parts();
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "attache for operators",
+            "version": "1.0.0",
+            "summary": "The record of operators' acts, and the settings of a server.",
+            "description": "Errors are `{error, detail}`. A refused request that was to change something is a recorded act, and `act_id` names it. \
+             Clients must ignore members of responses that are not described here.",
+            "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
+        },
+        "servers": [{ "url": format!("http://{}", settings.admin.bind) }],
+        "security": [{ "operatorToken": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "operatorToken": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A token of `attache admin token create`. The operator's socket needs none: the kernel names the user.",
+                },
+            },
+            "schemas": schemas,
+        },
+    })
+}
+
+fn operation(route: &OpsRoute, schemas: &mut Schemas) -> Value {
+    let RouteDescription { id, summary, query, body, answer, refusals } = &route.description;
+    let parameter = |name: &str, place: &str, what: &str| {
+        let is_required = place == "path" || name == "reason";
+        json!({ "name": name, "in": place, "required": is_required, "description": what, "schema": { "type": "string" } })
+    };
+    let named = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let mut parameters: Vec<Value> = named
+        .map(|name| {
+            let what = match name {
+                "id" => "Id of the act.",
+                "node" => "Name of the host of this node.",
+                _ => "Path of the setting.",
+            };
+            parameter(name, "path", what)
+        })
+        .collect();
+    parameters.extend(query.iter().map(|(name, what)| parameter(name, "query", what)));
+    let error = schemas.add::<OperatorError>();
+    let mut responses = Map::new();
+    let content = |schema: Value| json!({ "application/json": { "schema": schema } });
+    responses.insert("200".to_owned(), json!({ "description": "Done.", "content": content(answer(schemas)) }));
+    let changes =
+        if route.act.is_some() { "role_needed, changes_are_off, no_operator" } else { "role_needed, no_operator" };
+    let common = [(401, "unauthorized"), (403, changes), (424, "temporarily_unavailable, with Retry-After")];
+    for (status, codes) in common.iter().chain(*refusals) {
+        responses.insert(status.to_string(), json!({ "description": codes, "content": content(error.clone()) }));
+    }
+    let description = format!("Role: {}.", route.role.as_str());
+    let mut operation =
+        json!({ "operationId": id, "summary": summary, "description": description, "responses": responses });
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
+    if let Some(body) = body {
+        operation["responses"]["413"] = json!({ "description": "invalid_request", "content": content(error) });
+        operation["requestBody"] = json!({ "required": true, "content": content(body(schemas)) });
+    }
+    operation
+}

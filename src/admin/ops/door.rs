@@ -1,0 +1,163 @@
+//! Who asks, and whether the role suffices. A request that is an act leaves one record, also if it is refused.
+
+use std::sync::{Arc, OnceLock};
+
+use api::connection::{Connection, Peer};
+use api::error::ApiError;
+use api::limits::RateLimiters;
+use app::App;
+use app::acts::Acting;
+use app::config::AdminSettings;
+use axum::extract::{Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use domain::act::{ActAuthor, ActDoor, ActKind, ActOutcome, OperatorAct};
+use domain::ids::EventId;
+use domain::operator::OperatorRole;
+use domain::secret::Secret;
+
+use super::refusal::Refusal;
+
+/// The way to one route.
+#[derive(Debug, Clone)]
+pub struct Entrance {
+    pub app: App,
+    pub limits: Arc<RateLimiters>,
+    pub role: OperatorRole,
+    pub act: Option<ActKind>,
+}
+
+/// The act that a request is.
+#[derive(Debug, Clone)]
+pub struct RequestedAct {
+    act: OperatorAct,
+    recorded: Arc<OnceLock<EventId>>,
+}
+
+impl RequestedAct {
+    /// The act without its object. The caller records it, and names it with [`RequestedAct::is_recorded`].
+    pub fn act(&self) -> OperatorAct {
+        self.act.clone()
+    }
+
+    /// Prepares the record of the act with its object.
+    pub fn acting(&self, app: &App, act: OperatorAct) -> Acting {
+        let acting = Acting::new(&app.store, (&app.clock, &app.rng), act);
+        self.is_recorded(acting.id);
+        acting
+    }
+
+    /// Notes the id under which the act is recorded.
+    pub fn is_recorded(&self, id: EventId) {
+        // A request is one act, so there is no other id.
+        let _ = self.recorded.set(id);
+    }
+}
+
+/// Without operators the listener has no such routes.
+pub async fn is_there(State(app): State<App>, request: Request, next: Next) -> Response {
+    if Peer::of(&request).0.uid().is_none() && app.live.get().admin.operator.is_empty() {
+        return Refusal::not_found("this listener has no operators ([[admin.operator]])").into_response();
+    }
+    next.run(request).await
+}
+
+/// Lets a request of an operator with the role pass.
+pub async fn enter(State(entrance): State<Entrance>, mut request: Request, next: Next) -> Response {
+    let Entrance { app, limits, role, act } = &entrance;
+    let Peer(peer) = Peer::of(&request);
+    let admin = &app.live.get().admin;
+    let counted = |refusal: Refusal| limits.operator_failure(peer.address()).map(|()| refusal);
+    let passed = identified(admin, &peer, request.headers()).map_err(counted);
+    let (by, own) = match passed {
+        Ok(found) => found,
+        Err(refusal) => return answer(refusal),
+    };
+    let by_network = by.door != ActDoor::Socket;
+    let refusal = refusal(admin, own, *role, act.is_some() && by_network).map(counted);
+    let Some(kind) = act else {
+        return match refusal {
+            None => next.run(request).await,
+            Some(refusal) => answer(refusal),
+        };
+    };
+    let requested = RequestedAct { act: OperatorAct::new(*kind, by, app::host_name()), recorded: Arc::default() };
+    let response = match refusal {
+        None => {
+            request.extensions_mut().insert(requested.clone());
+            next.run(request).await
+        }
+        Some(Ok(refusal)) => refusal.into_response(),
+        // Acts are kept forever, so an address adds only some refused ones a minute.
+        Some(Err(too_many)) => return too_many.into_response(),
+    };
+    with_record(app, &requested, response).await
+}
+
+fn answer(refusal: Result<Refusal, ApiError>) -> Response {
+    refusal.map_or_else(ApiError::into_response, Refusal::into_response)
+}
+
+/// Records an act that was refused before it had an object, and names the recorded act in the response.
+async fn with_record(app: &App, requested: &RequestedAct, response: Response) -> Response {
+    let status = response.status();
+    let refusal = match response.extensions().get::<Refusal>() {
+        Some(refusal) => refusal.clone(),
+        None if status.is_success() => return response,
+        None => Refusal::new(status, "invalid_request", "the request cannot be read: a body has 64 KiB at most"),
+    };
+    if requested.recorded.get().is_none() {
+        let acting = requested.acting(app, requested.act());
+        let recorded = actors::detached(async move { acting.record(ActOutcome::Refused).await }).await;
+        match recorded {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Refusal::fault(&error).into_response(),
+            Err(error) => return Refusal::fault(&error).into_response(),
+        }
+    }
+    match requested.recorded.get() {
+        Some(id) => refusal.of_act(*id).into_response(),
+        None => refusal.into_response(),
+    }
+}
+
+/// The operator of a request with the role.
+fn identified(
+    admin: &AdminSettings,
+    peer: &Connection,
+    headers: &HeaderMap,
+) -> Result<(ActAuthor, OperatorRole), Refusal> {
+    if let Some(uid) = peer.uid() {
+        let by = ActAuthor { uid: Some(uid), ..ActAuthor::at(ActDoor::Socket) };
+        if let Some(operator) = admin.operator_of_uid(uid) {
+            return Ok((ActAuthor { operator: Some(operator.name.clone()), ..by }, operator.role));
+        }
+        let is_owner = uid == 0 || uid == rustix::process::geteuid().as_raw();
+        let detail = "no [[admin.operator]] has the user id of this process";
+        let stranger = || Refusal::new(StatusCode::FORBIDDEN, "no_operator", detail);
+        return is_owner.then_some((by, OperatorRole::Admin)).ok_or_else(stranger);
+    }
+    let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let Some(header) = header else {
+        return Err(Refusal::unauthorized("Bearer", "a token is needed: Authorization: Bearer opr_…"));
+    };
+    let token = header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let token = token.map(|(_, token)| Secret::presented(token.trim()).hash());
+    let operator = token.and_then(|hash| admin.operator_of_token(hash.as_bytes()));
+    let unknown = || Refusal::unauthorized("Bearer error=\"invalid_token\"", "no operator has this token");
+    let operator = operator.ok_or_else(unknown)?;
+    let (name, from) = (Some(operator.name.clone()), Some(peer.address()));
+    Ok((ActAuthor { operator: name, from, ..ActAuthor::at(ActDoor::Token) }, operator.role))
+}
+
+/// Why an operator with the role `own` may not use a route for `needed`; `changes`: whether it is a change through the network.
+fn refusal(admin: &AdminSettings, own: OperatorRole, needed: OperatorRole, changes: bool) -> Option<Refusal> {
+    if own < needed {
+        let detail = format!("the role {} is needed, this operator has {}", needed.as_str(), own.as_str());
+        return Some(Refusal::new(StatusCode::FORBIDDEN, "role_needed", detail));
+    }
+    let detail = "this listener allows no changes (admin.changes); the operator's socket does";
+    (changes && !admin.changes).then(|| Refusal::new(StatusCode::FORBIDDEN, "changes_are_off", detail))
+}
