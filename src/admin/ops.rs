@@ -1,7 +1,7 @@
 //! The operator's API, `/ops/v1/…`: reads the record of acts and the settings, and changes live ones
 //! (`docs/decisions/0040-door-of-operators.md`).
 //!
-//! The operator's socket serves it, and the operator's listener if the configuration has operators. [`door`] decides who may do what, by the
+//! The operator's socket serves it, and the operator's listener if the configuration has operators. The module `door` decides who may do what, by the
 //! [table of routes](routes).
 
 mod acts;
