@@ -107,7 +107,8 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         if entry.file_type()?.is_dir() {
             fs::create_dir(&target)?;
             copy(&entry.path(), &target)?;
-        } else {
+        } else if entry.file_type()?.is_file() {
+            // A killed server leaves its socket.
             fs::copy(entry.path(), target)?;
         }
     }

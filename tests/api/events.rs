@@ -235,7 +235,7 @@ on_each_database! {
         let (entry, body) = world.server.app.store.held_show(held[0].id).await.unwrap().unwrap();
         assert_eq!(body, None);
         assert_eq!(entry.seal.unwrap().to_string(), event["hash_chain"]["self"].as_str().unwrap());
-        for file in files(&world.dir.path().join("data")) {
+        for file in blackbox::files(&world.dir.path().join("data")) {
             let bytes = std::fs::read(&file).unwrap();
             let found = bytes.windows(canary.len()).any(|window| window == canary.as_bytes());
             assert!(!found, "{}", file.display());
@@ -288,7 +288,7 @@ on_each_database! {
         for (_, reason, (entry, body)) in &held {
             assert_eq!((body, entry.detail.contains(canary)), (&None, false), "{reason}");
         }
-        for file in files(&world.dir.path().join("data")) {
+        for file in blackbox::files(&world.dir.path().join("data")) {
             let bytes = std::fs::read(&file).unwrap();
             assert!(!bytes.windows(canary.len()).any(|window| window == canary.as_bytes()), "{}", file.display());
         }
@@ -369,14 +369,6 @@ on_each_database! {
         }
         assert_eq!(world.activity(&machine, "").await.expect(200)["events"].as_array().unwrap().len(), 12);
     }
-}
-
-fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    entries
-        .map(|entry| entry.unwrap().path())
-        .flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] })
-        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

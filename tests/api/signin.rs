@@ -1,6 +1,5 @@
 //! Signing in with a mailed code, and out.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain::claim::RegistrationType;
@@ -460,7 +459,7 @@ async fn sign_in_codes_are_stored_only_in_their_mails() {
     let session = browser.cookie(SESSION).unwrap();
     let found = |bytes: &[u8], needle: &str| bytes.windows(needle.len()).any(|window| window == needle.as_bytes());
     let mut searched = 0;
-    for file in files(&world.dir.path().join("data")) {
+    for file in blackbox::files(&world.dir.path().join("data")) {
         let bytes = std::fs::read(&file).unwrap();
         let mail = file.extension().is_some_and(|extension| extension == "eml");
         for secret in [&code, &ticket, &session] {
@@ -470,11 +469,6 @@ async fn sign_in_codes_are_stored_only_in_their_mails() {
         searched += usize::from(!mail);
     }
     assert!(searched >= 2, "{searched}");
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 /// Whether the page for the code names the folder of mails to a request with these headers.

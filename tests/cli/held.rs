@@ -171,8 +171,7 @@ async fn held_events_without_a_body_cannot_be_released() {
     let id = entry(&home, &event);
     assert_eq!(home.run(&["admin", "held", "show", &id, "--json"]).json()["body"], Value::Null);
     release(&home, &id).refused(1, &["its payload was not stored", "the sender has to send it again"]);
-    for file in std::fs::read_dir(home.data()).unwrap() {
-        let path = file.unwrap().path();
+    for path in blackbox::files(&home.data()) {
         let bytes = std::fs::read(&path).unwrap();
         assert!(!bytes.windows(20).any(|window| window == b"nobody may read this"), "{}", path.display());
     }

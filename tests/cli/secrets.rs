@@ -1,8 +1,6 @@
 //! Secrets are only with their owners: not in logs at any level, not in metrics, not in errors, not in the
 //! database.
 
-use std::path::Path;
-
 use harness::upstream::{Script, TOKEN, Upstream};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -46,11 +44,6 @@ fn positions(bytes: &[u8], needle: &[u8]) -> Vec<usize> {
 fn is_separate(bytes: &[u8], at: usize, length: usize) -> bool {
     let joined = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'.');
     !joined(at.checked_sub(1).and_then(|before| bytes.get(before))) && !joined(bytes.get(at + length))
-}
-
-fn files(folder: &Path) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
 /// The requests of this file: every valid one and many invalid ones.
@@ -265,7 +258,7 @@ impl Tour {
         self.canaries.keep("sign-in ticket", ticket.split_once('=').unwrap().1);
         let outbox = self.home.data().join("outbox");
         let code = eventually("the mail came", async || {
-            let mails = if outbox.exists() { files(&outbox) } else { Vec::new() };
+            let mails = if outbox.exists() { blackbox::files(&outbox) } else { Vec::new() };
             let mail = mails.into_iter().find(|file| file.extension().is_some_and(|kind| kind == "eml"))?;
             let text = std::fs::read_to_string(mail).unwrap();
             let line = text.lines().find(|line| line.starts_with("    ") && line.trim().len() == 9)?;
@@ -297,7 +290,7 @@ impl Tour {
         }
         // The database contains e-mail addresses and the content of held and recorded events.
         self.canaries.0.retain(|(name, _)| *name != "e-mail" && *name != "content");
-        let files = files(&self.home.data());
+        let files = blackbox::files(&self.home.data());
         assert!(!files.is_empty());
         // Mails contain codes by design.
         let (mails, others): (Vec<_>, Vec<_>) =

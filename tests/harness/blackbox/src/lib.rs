@@ -38,6 +38,7 @@ pub mod stream;
 pub mod witness;
 pub mod world;
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Maximum time that a test waits for something that must happen.
@@ -56,4 +57,11 @@ pub async fn eventually<T>(expected: &str, poll: impl AsyncFn() -> Option<T>) ->
         assert!(tokio::time::Instant::now() < deadline, "timed out: {expected}");
         tokio::time::sleep(POLL_INTERVAL).await;
     }
+}
+
+/// The regular files of a folder and its subfolders; a server has a socket there too. Empty if the folder does not exist.
+pub fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let below = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
+    entries.flat_map(below).filter(|path| path.is_file()).collect()
 }
