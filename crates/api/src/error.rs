@@ -292,7 +292,7 @@ impl IntoResponse for ApiError {
 }
 
 /// Reasons of 424 and 503, as `docs/protocol/errors.md` lists them.
-pub const REASONS: [&str; 22] = [
+pub const REASONS: [&str; 23] = [
     "overloaded",
     "too_many_connections",
     "too_many_bodies",
@@ -312,6 +312,7 @@ pub const REASONS: [&str; 22] = [
     "too_many_guesses",
     "too_many_sign_ins",
     "too_many_link_reads",
+    "too_many_failures",
     "too_many_codes",
     "too_many_streams",
     "internal",
