@@ -3,6 +3,7 @@
 //!
 //! **If it crashes:** the next pass finds the remaining chunks.
 
+use domain::service_pause::ServicePart;
 use knowledge::backfill::{Step, step};
 use knowledge::embed::Embedder;
 use knowledge::index::Index;
@@ -10,6 +11,8 @@ use knowledge::index::database::Upkeep;
 use store::Store;
 use supervision::periodic::{Next, Pass, PassError};
 use tokio::task::JoinHandle;
+
+use crate::service_pause::ServicePauses;
 
 /// Chunks of one pass.
 const CHUNKS_MAX: usize = 64;
@@ -23,6 +26,8 @@ pub struct Backfill {
     pub embedder: Embedder,
     /// The index that the embeddings are added to.
     pub index: Index,
+    /// Parts of the service that an operator has paused.
+    pub pauses: ServicePauses,
 }
 
 impl Pass for Backfill {
@@ -30,6 +35,9 @@ impl Pass for Backfill {
     type Memory = Option<JoinHandle<()>>;
 
     async fn run(&self, making: &mut Self::Memory) -> Result<Next, PassError> {
+        if self.pauses.is_paused(ServicePart::Backfill) {
+            return Ok(Next::AfterPause);
+        }
         let upkeep = self.index.keep_up(self.embedder.model()).await?;
         if let (Upkeep::GraphMissing(account_index), Some(model)) = (upkeep, self.embedder.model())
             && making.as_ref().is_none_or(JoinHandle::is_finished)

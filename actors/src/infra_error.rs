@@ -1,5 +1,6 @@
 //! Failures of infrastructure, as opposed to refusals.
 
+use domain::service_pause::Paused;
 use store::StoreError;
 use supervision::Unavailable;
 use supervision::commit::CommitError;
@@ -16,6 +17,9 @@ pub enum InfraError {
     /// The actor did not reply.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
+    /// An operator has paused this part of the service.
+    #[error(transparent)]
+    Paused(#[from] Paused),
     /// Keys or other required material is missing.
     #[error("{0}")]
     Internal(String),

@@ -68,6 +68,9 @@ impl Intake {
     /// Accepts one event. Returns when it is durable, or refused.
     #[boxed]
     pub async fn submit(&self, sender: Sender, body: Bytes) -> Result<IntakeOutcome, Unavailable> {
+        if let Err(paused) = self.processor.check_pauses(&sender, None) {
+            return Ok(IntakeOutcome::from(paused).counted());
+        }
         let payer = sender.payer();
         // A sender that disconnects after this point is charged too: its event may be recorded.
         let (then, bytes) = (self.processor.clock.now(), body.len());
@@ -86,6 +89,10 @@ impl Intake {
         // A panic over one event ends only its request.
         let grouped = AssertUnwindSafe(async {
             let opened = Sealed::open(&body, self.body_bytes_max, &self.agents);
+            let lane = opened.as_ref().ok().map(|sealed| sealed.envelope.lane);
+            if let Err(paused) = self.processor.check_pauses(&sender, lane) {
+                return Ok(IntakeOutcome::from(paused).counted());
+            }
             self.processor.grouped(self.processor.received(sender, body, opened)).await
         });
         let event = match grouped.catch_unwind().await.map_err(|_panic| Unavailable::Crashed)? {

@@ -25,6 +25,7 @@ pub mod outbox;
 pub mod presence;
 pub mod rule;
 pub mod sequence;
+pub mod service_pause;
 pub mod signin;
 pub mod upstream;
 pub mod watch;

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use domain::clock::delta;
 use domain::mail::OutgoingMail;
+use domain::service_pause::ServicePart;
 use domain::{Clock, Rng, Timestamp};
 use ractor::{ActorProcessingErr, ActorRef};
 use store::mail::{DueMail, MailFailure, QueuedMail};
@@ -32,6 +33,7 @@ pub use settings::{MailSettings, SmtpSettings, TransportKind};
 pub use transport::{Transport, Undelivered, remove_files};
 
 use crate::kind::ActorKind;
+use crate::service_pause::ServicePauses;
 
 /// Sign-in codes that are being sent; beyond it a code is refused. Mail servers accept few connections of one client.
 const IN_FLIGHT_MAX: usize = 64;
@@ -55,6 +57,8 @@ pub struct Dependencies {
     pub transport: Transport,
     /// `[mail]`: limits and delays.
     pub settings: MailSettings,
+    /// Parts of the service that an operator has paused.
+    pub pauses: ServicePauses,
 }
 
 /// Sent by [`Mail`] and by the actor's own timer.
@@ -155,7 +159,9 @@ impl Mailer {
     #[ractor::message(MailMessage::Look)]
     fn look(&self, state: &mut MailerState) {
         domain::failpoint!("mail.look");
-        self.drain(state);
+        if !self.dependencies.pauses.is_paused(ServicePart::Mail) {
+            self.drain(state);
+        }
     }
 }
 
@@ -207,7 +213,7 @@ async fn drain(dependencies: &Arc<Dependencies>, in_flight: &Arc<Semaphore>) -> 
     loop {
         let now = dependencies.clock.now();
         let due = dependencies.store.mails_claim_due(now, now + delta(lease), DRAIN_ROWS).await?;
-        let more = due.len() == DRAIN_ROWS;
+        let more = due.len() == DRAIN_ROWS && !dependencies.pauses.is_paused(ServicePart::Mail);
         let mut sending = JoinSet::new();
         for due in due {
             let (dependencies, in_flight) = (Arc::clone(dependencies), Arc::clone(in_flight));

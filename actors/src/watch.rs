@@ -2,7 +2,7 @@
 //!
 //! On PostgreSQL one connection of each node listens for hints of other processes (`docs/decisions/0029-several-nodes.md`), which this
 //! actor passes on to the running actors. A hint may be lost, so the actor also reads the registrations and device codes changed since the
-//! last pass, replaces rotated signing keys, and puts overrides of settings in force: every second while no connection listens and for some
+//! last pass, replaces rotated signing keys, and puts overrides of settings and pauses in force: every second while no connection listens and for some
 //! seconds after a hint, otherwise every eight seconds. So polls need not read the store, and a change made elsewhere takes effect within
 //! about a second.
 //!
@@ -27,6 +27,7 @@ use tokio::task::JoinHandle;
 
 use crate::claim::Claims;
 use crate::device::DeviceCodes;
+use crate::service_pause::ServicePauses;
 
 /// How far each pass looks back before the end of the last one: exceeds the clock skew of nodes and the time until a transaction is
 /// visible.
@@ -83,6 +84,8 @@ pub struct ChangeFeed {
     pub keep_retired_for: TimeDelta,
     /// Puts overrides of settings in force.
     pub overrides: OverrideFollower,
+    /// The pauses of this node.
+    pub pauses: ServicePauses,
     /// Wakes this actor when a hint arrives.
     pub waker: Waker,
 }
@@ -171,8 +174,11 @@ impl Pass for ChangeFeed {
         let keys = self.store.assertion_keys(now, self.keep_retired_for).await?;
         self.claims.keyring().replace(&keys)?;
         let overrides = self.store.setting_overrides(now).await?;
-        let ends = overrides.iter().any(|found| found.until.is_some());
+        let mut ends = overrides.iter().any(|found| found.until.is_some());
         self.overrides.follow(overrides).await?;
+        let pauses = self.store.service_pauses(now).await?;
+        ends |= !pauses.is_empty();
+        self.pauses.replace(pauses);
         Ok(if more_registrations || more_devices {
             Next::AtOnce
         } else if is_listening && !ends {

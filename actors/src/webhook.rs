@@ -19,6 +19,7 @@ use std::time::Duration;
 use domain::clock::delta;
 use domain::fair::{FairQueue, SlowTurns, Speed, Turn};
 use domain::ids::{UserAccountId, WebhookId};
+use domain::service_pause::{PauseSubject, ServicePart};
 use domain::webhook::{DisabledWhy, delay_after};
 use domain::{Clock, Rng, Timestamp};
 use store::webhook::{AfterTry, DueDelivery, TryResult};
@@ -31,6 +32,7 @@ use tracing::Instrument as _;
 use self::sender::Sent;
 pub use self::sender::{EndpointRefusal, EndpointRules, WebhookSender};
 pub use self::settings::WebhookSettings;
+use crate::service_pause::ServicePauses;
 
 /// Due endpoints that a pass considers.
 const DUE_MAX: usize = 1000;
@@ -60,6 +62,8 @@ pub struct WebhookPass {
     pub sender: WebhookSender,
     /// Limits and delays.
     pub settings: WebhookSettings,
+    /// Parts of the service that an operator has paused.
+    pub pauses: ServicePauses,
 }
 
 /// The endpoints in progress. Their tasks end with the actor.
@@ -95,13 +99,14 @@ impl Pass for WebhookPass {
         if queue.taken() < self.settings.in_flight_max {
             for (id, account) in self.store.webhooks_due(self.clock.now(), DUE_MAX).await? {
                 // A task that has just started has no lease yet.
-                if turns.under_way.values().all(|turn| turn.waiter != id) {
+                if !self.is_paused(&account) && turns.under_way.values().all(|turn| turn.waiter != id) {
                     queue.enter(&account, turns.slow.expected(&id), id)?;
                 }
             }
             while let Some(turn) = queue.next_turn() {
                 let (this, id) = (self.clone(), turn.waiter);
-                let task = turns.tasks.spawn(async move { this.turn_of(id).await }.in_current_span());
+                let account = turn.party.clone();
+                let task = turns.tasks.spawn(async move { this.turn_of(id, &account).await }.in_current_span());
                 turns.under_way.insert(task.id(), turn);
             }
             // The next pass reads the endpoints without a place again.
@@ -117,10 +122,15 @@ impl WebhookPass {
         now + delta(self.settings.timeout + LEASE_MARGIN)
     }
 
+    fn is_paused(&self, account: &UserAccountId) -> bool {
+        let subject = PauseSubject { account: Some(account), ..PauseSubject::default() };
+        self.pauses.check_for(ServicePart::Webhooks, subject).is_err()
+    }
+
     /// Sends to an endpoint for one turn; returns its speed.
-    async fn turn_of(&self, id: WebhookId) -> Speed {
+    async fn turn_of(&self, id: WebhookId, account: &UserAccountId) -> Speed {
         let mut slowest = Duration::ZERO;
-        if let Err(error) = self.turn(id, &mut slowest).await {
+        if let Err(error) = self.turn(id, account, &mut slowest).await {
             tracing::warn!(
                 error = domain::reasons(&error),
                 "the deliveries of an endpoint could not be read or written, and continue after its lease"
@@ -129,14 +139,14 @@ impl WebhookPass {
         if slowest > self.settings.slow_after { Speed::Slow } else { Speed::Quick }
     }
 
-    async fn turn(&self, id: WebhookId, slowest: &mut Duration) -> Result<(), StoreError> {
+    async fn turn(&self, id: WebhookId, account: &UserAccountId, slowest: &mut Duration) -> Result<(), StoreError> {
         let Self { store, clock, .. } = self;
         let (turn_start, now) = (Instant::now(), clock.now());
         let lease = self.rng.uuid_v7(now);
         if !store.webhook_lease(id, lease, now, self.lease_end(now)).await? {
             return Ok(());
         }
-        while turn_start.elapsed() < self.settings.turn {
+        while turn_start.elapsed() < self.settings.turn && !self.is_paused(account) {
             let now = clock.now();
             let Some(due) = store.webhook_try_begin(id, lease, now, self.lease_end(now)).await? else { break };
             let request_start = Instant::now();

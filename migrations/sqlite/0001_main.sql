@@ -916,6 +916,21 @@ CREATE TABLE setting_overrides (
     PRIMARY KEY (path, node)
 ) STRICT, WITHOUT ROWID;
 
+-- Parts of the service that an operator has paused.
+CREATE TABLE service_pauses (
+    -- The paused part, such as intake.
+    part TEXT NOT NULL,
+    -- For whom: all, account:ID, machine:ID or lane:NAME.
+    scope TEXT NOT NULL,
+    -- Id of the act that began it.
+    id BLOB NOT NULL UNIQUE,
+    until TEXT NOT NULL,
+    -- Who began it, as its act names the operator.
+    set_by TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (part, scope)
+) STRICT, WITHOUT ROWID;
+
 -- The nodes on this database. Each updates its row about every five seconds and deletes it when it stops; a row without updates
 -- belongs to a process that crashed.
 CREATE TABLE nodes (

@@ -1,4 +1,4 @@
-//! The operator's API, `/ops/v1/…`: reads the record of acts and the settings, and changes live ones
+//! The operator's API, `/ops/v1/…`: reads the record of acts and the settings, changes live ones, and pauses parts of the service
 //! (`docs/decisions/0040-door-of-operators.md`).
 //!
 //! The operator's socket serves it, and the operator's listener if the configuration has operators. The module `door` decides who may do what, by the
@@ -9,6 +9,7 @@ mod config;
 pub mod description;
 mod door;
 mod node;
+mod pauses;
 mod refusal;
 mod request;
 
@@ -94,6 +95,9 @@ pub fn routes() -> Vec<OpsRoute> {
             delete(config::unset),
             description::UNSET_OVERRIDE,
         ),
+        look("/pauses", get(pauses::list), description::LIST_PAUSES),
+        operate(Method::POST, "/pauses", ActKind::PauseBegin, post(pauses::begin), description::BEGIN_PAUSE),
+        operate(Method::DELETE, "/pauses/{id}", ActKind::PauseEnd, delete(pauses::end), description::END_PAUSE),
         operate(Method::POST, "/nodes/{node}/drain", ActKind::NodeDrain, post(node::drain), description::DRAIN),
         operate(
             Method::DELETE,

@@ -59,6 +59,9 @@ const ACTS: &str = "acts";
 /// Name of the part *overridden settings*.
 const OVERRIDES: &str = "overrides";
 
+/// Name of the part *pauses by operators*.
+const PAUSES: &str = "pauses";
+
 /// Name of the part *drain by an operator*.
 const DRAIN: &str = "drain";
 
@@ -92,7 +95,7 @@ pub(super) struct Failing {
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
     /// Failures that do not make the server unready: failures of an external statistics service or of witnesses, differences between
-    /// nodes, acts of operators that wait, overridden settings, and a drain.
+    /// nodes, acts of operators that wait, overridden settings, pauses, and a drain.
     pub(super) degraded: Vec<Failing>,
 }
 
@@ -138,8 +141,11 @@ impl Readiness {
         let left_out = overridden.left_out.iter();
         let left_out = left_out.map(|found| format!("{} does not fit this configuration: left out", found.path));
         let overrides = in_force.chain(left_out).map(part);
+        let pauses = app.pauses.in_force().into_iter();
+        let pauses = pauses.map(|pause| Failing { part: PAUSES, reason: pause.to_string() });
         let drain = phases.drained_by().map(|by| Failing { part: DRAIN, reason: format!("drained {by}") });
-        let degraded = upstream.into_iter().chain(nodes).chain(witnesses).chain(overrides).chain(drain).collect();
+        let degraded =
+            upstream.into_iter().chain(nodes).chain(witnesses).chain(overrides).chain(pauses).chain(drain).collect();
         let mut report = Report { degraded, ..Report::default() };
         let (store, reads, log, acts, tree) = tokio::join!(
             self.store.answer(pace, || {

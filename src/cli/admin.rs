@@ -12,6 +12,7 @@ mod log;
 mod machine;
 mod node;
 mod options;
+mod pause;
 mod person;
 mod plan;
 mod session;
@@ -21,6 +22,7 @@ use app::config::Settings;
 use clap::Subcommand;
 
 pub use self::context::AdminContext;
+use self::options::OutputFormat;
 use super::failure::Done;
 
 pub(in crate::cli) use node::status as node_status;
@@ -62,6 +64,14 @@ pub enum Command {
     /// List the servers on this database, and drain the one of this computer
     #[command(subcommand)]
     Node(node::Command),
+    /// Stop a part of the service for a time, on all nodes
+    ///
+    /// Senders get 424 `paused` with Retry-After; nothing that was accepted is lost. Running batches stop between two items, mail and notifications wait.
+    Pause(pause::PauseOptions),
+    /// End a pause early
+    Resume(pause::PauseTarget),
+    /// List the pauses in force
+    Pauses(OutputFormat),
     /// Create tokens for the operator's API
     #[command(subcommand)]
     Token(token::Command),
@@ -94,6 +104,9 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::ApiKey(command) => api_key::run(command, &context).await,
         Command::Held(command) => held::run(command, &context).await,
         Command::Act(command) => act::run(command, &context).await,
+        Command::Pause(options) => pause::pause(options, &context).await,
+        Command::Resume(target) => pause::resume(target, &context).await,
+        Command::Pauses(format) => pause::list(format, &context).await,
         Command::Node(node::Command::List(format)) => node::run(format, &context).await,
         Command::Log(command) => log::run(command, &context).await,
         Command::Token(_) | Command::Node(_) => Ok(()),

@@ -19,6 +19,7 @@ use super::acts::{Because, by_shell};
 use super::admin::AdminContext;
 use super::failure::{Done, Failure, FailureKind};
 use super::main_database::open_store_if_there;
+use super::moment::duration;
 use super::operator_socket::OperatorSocket;
 use super::output;
 
@@ -90,10 +91,6 @@ pub struct ChangeOptions {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    humantime_serde::re::humantime::parse_duration(text).map_err(|error| error.to_string())
 }
 
 /// Runs the subcommand with this configuration.

@@ -250,6 +250,15 @@ pub const ALL: &[Examples] = &[
     of("admin node list", &["attache admin node list"]),
     of("admin node drain", &["attache admin node drain --reason \"a new kernel\""]),
     of("admin node undrain", &["attache admin node undrain --reason \"the kernel is new\""]),
+    of(
+        "admin pause",
+        &[
+            "attache admin pause intake --for 30m --reason \"the log is being moved\"",
+            "attache admin pause intake --lane llm --reason \"a loop of an agent\"",
+        ],
+    ),
+    of("admin resume", &["attache admin resume intake --reason \"the log is moved\""]),
+    of("admin pauses", &["attache admin pauses"]),
     of("admin token create", &["attache admin token create desk --role operate"]),
     of("admin log epoch", &["attache admin log epoch --reason \"restored the backup of Monday\""]),
 ];

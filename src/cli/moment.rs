@@ -1,7 +1,14 @@
-//! Times in tables: relative, in at most ten characters.
+//! Times in tables: relative, in at most ten characters; and lengths of time in options.
+
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::Timestamp;
+
+/// A length of time such as `30m`.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    humantime_serde::re::humantime::parse_duration(text).map_err(|error| error.to_string())
+}
 
 /// "now", "5 min ago", "3 h ago", "12 d ago", or the day of older times.
 pub fn ago(at: Timestamp, now: Timestamp) -> String {

@@ -32,7 +32,7 @@ pub struct Arguments {
 }
 
 fn length(text: &str) -> Result<Duration, String> {
-    let length = humantime_serde::re::humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let length = moment::duration(text)?;
     if length.as_secs() == 0 { Err("the shortest pause is 1s".to_owned()) } else { Ok(length) }
 }
 

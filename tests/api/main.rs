@@ -36,6 +36,7 @@ mod nodes;
 mod oidc;
 mod openapi;
 mod ops;
+mod pauses;
 mod pressure;
 mod published;
 mod rights;

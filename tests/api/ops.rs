@@ -119,6 +119,9 @@ fn valid(route: &OpsRoute) -> (String, Option<Value>) {
     let path = path.replace("{id}", "019b76da-a800-7a67-8a14-94a3f41b0634");
     match route.method.as_str() {
         "PUT" => (path, Some(json!({ "value": 7, "reason": "a test", "replace": true }))),
+        "POST" if route.path == "/pauses" => {
+            (path, Some(json!({ "part": "backfill", "reason": "a test", "replace": true })))
+        }
         "POST" => (path, Some(json!({ "reason": "a test" }))),
         "DELETE" => (format!("{path}?reason=a%20test"), None),
         _ => (path, None),
@@ -275,6 +278,50 @@ on_each_database! {
         for wrong in ["limit=0", "limit=201", "act=nothing", "since=yesterday", "unknown=1"] {
             ask(&world, &door, &Method::GET, &format!("{PREFIX}/acts?{wrong}"), None).await.refused(422, "invalid_query");
         }
+    }
+}
+
+on_each_database! {
+    async fn a_part_is_paused_and_the_record_says_by_whom_and_why(world: World) {
+        let (get, post, delete) = (Method::GET, Method::POST, Method::DELETE);
+        let path = format!("{PREFIX}/pauses");
+        let begin = async |body: Value| ask(&world, &Door::Socket, &post, &path, Some(&body)).await;
+        let of_lane = json!({ "part": "intake", "scope": "lane:llm", "for": "10m", "reason": "a loop" });
+        let begun = begin(of_lane.clone()).await.expect();
+        assert_eq!((&begun["scope"], &begun["id"]), (&json!("lane:llm"), &begun["act_id"]), "{begun}");
+        let again = begin(of_lane).await;
+        again.refused(409, "already_paused");
+        assert!(again.body["detail"].as_str().unwrap().contains("a loop"), "{:#}", again.body);
+        for (body, error) in [
+            (json!({ "part": "nothing", "reason": "why" }), "invalid_request"),
+            (json!({ "part": "intake", "scope": "person:1", "reason": "why" }), "invalid_request"),
+            (json!({ "part": "mail", "scope": "lane:llm", "reason": "why" }), "scope_not_possible"),
+            (json!({ "part": "mail", "for": "8days", "reason": "why" }), "pause_too_long"),
+            (json!({ "part": "mail", "for": "0s", "reason": "why" }), "pause_too_long"),
+            (json!({ "part": "mail" }), "reason_missing"),
+        ] {
+            let before = acts(&world).await.len();
+            begin(body).await.refused(422, error);
+            let new = new_acts(&world, before).await;
+            assert_eq!((new.len(), &new[0]["outcome"]), (1, &json!("refused")), "{error}");
+        }
+        let listed = ask(&world, &Door::Socket, &get, &path, None).await.expect();
+        assert_eq!(listed["pauses"].as_array().unwrap().len(), 1, "{listed}");
+        let part = blackbox::eventually("the page of the probe names it", async || {
+            let ready = ask(&world, &Door::Socket, &get, "/readyz", None).await.expect();
+            ready["degraded"].as_array().unwrap().iter().find(|part| part["part"] == "pauses").cloned()
+        }).await;
+        let reason = part["reason"].as_str().unwrap();
+        assert!(reason.starts_with("intake@lane:llm is paused until 2") && reason.ends_with(": a loop"), "{reason}");
+        let end = format!("{path}/{}?reason=done", begun["id"].as_str().unwrap());
+        ask(&world, &Door::Socket, &delete, &end, None).await.expect();
+        ask(&world, &Door::Socket, &delete, &end, None).await.refused(404, "not_found");
+        ask(&world, &Door::Socket, &delete, &format!("{path}/none?reason=done"), None).await.refused(404, "not_found");
+        let of_pause = format!("{PREFIX}/acts?target=pause:intake@lane:llm");
+        let found = ask(&world, &Door::Socket, &get, &of_pause, None).await.expect();
+        let found: Vec<_> = found["acts"].as_array().unwrap().iter().map(|act| (&act["act"], &act["outcome"])).collect();
+        let expected = [("pause_end", "applied"), ("pause_begin", "refused"), ("pause_begin", "applied")];
+        assert_eq!(json!(found), json!(expected));
     }
 }
 

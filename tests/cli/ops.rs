@@ -121,5 +121,35 @@ fn a_socket_needs_a_path_that_the_system_allows() {
 fn the_operators_api_is_described() {
     let described = Home::new().run(&["openapi", "--ops"]).json();
     let routes: Vec<&String> = described["paths"].as_object().unwrap().keys().collect();
-    assert!(routes.iter().all(|path| path.starts_with("/ops/v1/")) && routes.len() == 7, "{routes:?}");
+    assert!(routes.iter().all(|path| path.starts_with("/ops/v1/")) && routes.len() == 9, "{routes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_is_paused_by_a_command_and_continues() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let register = async || {
+        let url = format!("{}/api/v1/agent-auth/identity", server.url);
+        Client::new().post(&url, Credential::None, &json!({ "type": "anonymous" })).await
+    };
+    let pause = |more: &[&str]| home.run(&[&["admin", "pause"], more].concat());
+    let why = ["--reason", "an attack"];
+    let paused = pause(&[&["registration", "--for", "30m"], &why[..]].concat());
+    assert!(paused.said().starts_with("registration is paused until 2"), "{paused:?}");
+    blackbox::eventually("it is paused", async || (register().await.status == 424).then_some(())).await;
+    pause(&[&["registration"], &why[..]].concat()).refused(1, &["is paused until 2", "an attack", "--replace"]);
+    pause(&[&["registration", "--for", "9days"], &why[..]].concat()).refused(1, &["admin.override_max"]);
+    pause(&[&["mail", "--lane", "llm"], &why[..]].concat()).refused(1, &["mail cannot be paused for lane:llm"]);
+    pause(&[&["everything"], &why[..]].concat()).refused(2, &["expected one of intake"]);
+    pause(&["mail"]).refused(2, &["--reason"]);
+    let listed = home.run(&["admin", "pauses"]);
+    assert!(listed.said().contains("registration") && listed.said().contains("an attack"), "{listed:?}");
+    assert!(home.run(&["doctor"]).said().contains("registration is paused until 2"));
+    let resume = || home.run(&["admin", "resume", "registration", "--reason", "it is over"]);
+    resume().said();
+    blackbox::eventually("it continues", async || (register().await.status == 200).then_some(())).await;
+    resume().refused(4, &["no such pause is in force"]);
+    let acts = home.run(&["admin", "act", "list", "--target", "pause:registration", "--json"]).json();
+    let outcomes: Vec<&Value> = acts.as_array().unwrap().iter().map(|act| &act["outcome"]).collect();
+    assert_eq!(outcomes, ["refused", "applied", "refused", "refused", "applied"], "{acts}");
 }

@@ -13,6 +13,7 @@ use domain::batch::{BatchEnd, BatchKind, Item, ItemOutcome, Journal};
 use domain::filter::FilterSettings;
 use domain::ids::{BatchId, UserAccountId};
 use domain::item::Fault;
+use domain::service_pause::{PauseSubject, ServicePart};
 use futures_util::FutureExt;
 use knowledge::Prepared;
 use knowledge::prepare::ItemPosition;
@@ -34,6 +35,9 @@ const QUOTA_EXCEEDED: &str = "the account keeps as much as it may: delete someth
 
 /// Interval at which a follower reads the outcomes that the leader committed.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
+
+/// Interval at which a paused batch looks whether the pause has ended.
+const CONTINUE_EVERY: Duration = Duration::from_secs(1);
 
 /// Sent by [`super::Ingestion`], and by the actor to itself.
 #[derive(Debug)]
@@ -57,6 +61,8 @@ pub enum BatchMessage {
     HandOver,
     /// Sent by the actor's timer: renew the lease.
     Tick,
+    /// Sent by the actor's timer while an operator has paused batches: continue, if the pause has ended.
+    Continue,
     /// Sent by the actor's tasks: an item is ready to be committed.
     Ready {
         /// Position of the item in the batch, from 0.
@@ -85,6 +91,8 @@ pub struct BatchState {
     prepared: BTreeMap<usize, Prepared>,
     /// Preparation tasks, which end with the actor.
     tasks: JoinSet<()>,
+    /// Whether a pause holds items back, and [`BatchMessage::Continue`] follows.
+    is_paused: bool,
     /// Rules for new content; read when the work starts.
     filter: Option<Arc<FilterSettings>>,
 }
@@ -110,7 +118,16 @@ impl KeyedActor for BatchAdd {
         myself.send(BatchMessage::Tick);
         let journal = watch::Sender::new(batch.journal.clone());
         let (waiting, working, tasks) = (VecDeque::new(), Vec::new(), JoinSet::new());
-        Ok(BatchState { batch, journal, waiting, working, prepared: BTreeMap::new(), tasks, filter: None })
+        Ok(BatchState {
+            batch,
+            journal,
+            waiting,
+            working,
+            prepared: BTreeMap::new(),
+            tasks,
+            is_paused: false,
+            filter: None,
+        })
     }
 
     async fn handle(
@@ -134,6 +151,10 @@ impl KeyedActor for BatchAdd {
             }
             BatchMessage::HandOver => self.hand_over(state).await,
             BatchMessage::Tick => self.on_tick(myself, state).await,
+            BatchMessage::Continue => {
+                state.is_paused = false;
+                Self::settle(myself, self.fill(myself, state).await, state);
+            }
             BatchMessage::Ready { index, prepared } => self.on_ready(myself, index, prepared, state).await,
         }
         Ok(())
@@ -227,11 +248,23 @@ impl BatchAdd {
         if is_cancelled { self.cancel(state).await } else { self.fill(myself, state).await }
     }
 
+    fn is_paused(&self, account: &UserAccountId) -> bool {
+        let subject = PauseSubject { account: Some(account), ..PauseSubject::default() };
+        self.dependencies.pauses.check_for(ServicePart::Batches, subject).is_err()
+    }
+
     /// Starts preparations up to the limit; at most half of them for one host, since requests to a host are sequential and other hosts
     /// should not wait. Ends the batch when no items are left.
     async fn fill(&self, myself: &SelfRef<Self>, state: &mut BatchState) -> Result<(), StoreError> {
         let Some(filter) = state.filter.clone() else { return Ok(()) };
         let at_once = self.dependencies.settings.items_at_once;
+        if !state.waiting.is_empty() && self.is_paused(&state.batch.account) {
+            if !state.is_paused {
+                state.is_paused = true;
+                myself.send_after(CONTINUE_EVERY, || BatchMessage::Continue);
+            }
+            return Ok(());
+        }
         while state.working.len() + state.prepared.len() < at_once {
             let busy = |host: &str| state.working.iter().filter(|(_, other)| other.as_deref() == Some(host)).count();
             let may_start = |(_, host): &(usize, Option<String>)| {

@@ -9,6 +9,7 @@ use store::Store;
 use store::memory::MemoryQuota;
 
 use super::settings::BatchSettings;
+use crate::service_pause::ServicePauses;
 
 /// The dependencies of every batch actor.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct Dependencies {
     pub rag_url: String,
     /// Name of this process as a holder of leases.
     pub runner: String,
+    /// Parts of the service that an operator has paused.
+    pub pauses: ServicePauses,
     /// Set when the process stops: the actors take no more leases.
     pub leaves: AtomicBool,
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::held::MachineFacts;
 use domain::ids::{ReceiptId, RegistrationId, UserAccountId};
+use domain::service_pause::Paused;
 use statistics::contract::Passed;
 use store::held::Sender as HeldSender;
 use supervision::Unavailable;
@@ -51,6 +52,8 @@ pub enum IntakeOutcome {
         /// Delay after which the sender should retry.
         retry_after: Duration,
     },
+    /// 424: an operator has paused the intake for this event.
+    Paused(Paused),
 }
 
 impl Sender {
@@ -79,6 +82,12 @@ impl From<Unavailable> for IntakeOutcome {
     }
 }
 
+impl From<Paused> for IntakeOutcome {
+    fn from(refusal: Paused) -> Self {
+        Self::Paused(refusal)
+    }
+}
+
 impl IntakeOutcome {
     pub(super) const STORE_UNAVAILABLE: Self = Self::Unavailable { reason: "store_unavailable", retry_after: SOON };
 
@@ -88,7 +97,7 @@ impl IntakeOutcome {
         use supervision::Unavailable::{Crashed, TimedOut};
         match self {
             Self::Forwarded(_) | Self::Held { .. } => false,
-            Self::Passed(_) => true,
+            Self::Passed(_) | Self::Paused(_) => true,
             Self::Unavailable { reason, .. } => ![Crashed.reason(), TimedOut.reason()].contains(reason),
         }
     }
@@ -103,7 +112,7 @@ impl IntakeOutcome {
             Self::Forwarded(_) => "forwarded",
             Self::Held { .. } => "held",
             Self::Passed(_) => "passed_through",
-            Self::Unavailable { .. } => "unavailable",
+            Self::Unavailable { .. } | Self::Paused(_) => "unavailable",
         }
     }
 }

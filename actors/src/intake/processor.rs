@@ -8,9 +8,11 @@ use domain::consent::ConsentRule;
 use domain::envelope::{Envelope, PartialEnvelope, Sealed, Unreadable};
 use domain::held::{HoldDecision, HoldReason, SenderAuthority, judge, judge_of_machine, may_keep};
 use domain::ids::{EventId, MachineUuid, ReceiptId};
+use domain::lane::Lane;
 use domain::recorder::Recorder;
 use domain::registry::Registry;
 use domain::retry_after::retry_after;
+use domain::service_pause::{PauseSubject, Paused, ServicePart};
 use domain::usage::QuotaUsed;
 use domain::{Clock, Digest, Rng, Timestamp};
 use statistics::contract::{RecordScope, Submission, SubmitOutcome, Unavailable};
@@ -24,6 +26,7 @@ use super::hold::HeldBatch;
 use super::lately::HeldLately;
 use crate::budget::{BudgetDecision, Budgets};
 use crate::meter::ReceiptCounter;
+use crate::service_pause::ServicePauses;
 use crate::upstream::Upstream;
 
 /// The dependencies of event processing.
@@ -45,6 +48,8 @@ pub struct EventProcessor {
     pub clock: Clock,
     /// The random generator of the server.
     pub rng: Rng,
+    /// Parts of the service that an operator has paused.
+    pub pauses: ServicePauses,
     /// Computers with recently held events.
     pub held_lately: HeldLately,
 }
@@ -124,6 +129,16 @@ impl EventProcessor {
         let healing = async move { heal(&store, &HeldScope::Machine(machine), event_id, receipt, now).await };
         // A panic has been logged; the next resend settles the entry.
         drop(supervision::detached(healing).await);
+    }
+
+    /// Refuses an event while its sender or its lane is paused.
+    pub fn check_pauses(&self, sender: &Sender, lane: Option<Lane>) -> Result<(), Paused> {
+        let (account, machine) = match sender {
+            Sender::Unclaimed(_) => (None, None),
+            Sender::Machine { facts, .. } => (facts.account.as_ref(), Some(facts.machine_uuid)),
+            Sender::Account { account, .. } => (Some(account), None),
+        };
+        self.pauses.check_for(ServicePart::Intake, PauseSubject { account, machine, lane })
     }
 
     /// Charges an event to the sender's quota; returns the refusal if the quota is spent.

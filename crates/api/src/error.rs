@@ -10,6 +10,8 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderName, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use domain::clock::date_time;
+use domain::service_pause::Paused;
 use serde_json::{Value, json};
 use store::StoreError;
 
@@ -147,12 +149,13 @@ pub struct ApiError {
     reason: Option<&'static str>,
     members: Vec<(&'static str, Value)>,
     headers: Vec<(HeaderName, HeaderValue)>,
+    paused: Option<Paused>,
 }
 
 impl ApiError {
     /// An error with a code and no further members.
     pub fn new(code: Code) -> Self {
-        Self { code, reason: None, members: Vec::new(), headers: Vec::new() }
+        Self { code, reason: None, members: Vec::new(), headers: Vec::new(), paused: None }
     }
 
     /// 400 `invalid_request` with the place and the description of one fault.
@@ -219,6 +222,11 @@ impl ApiError {
         self.reason
     }
 
+    /// The pause that refused the request.
+    pub fn paused(&self) -> Option<Paused> {
+        self.paused
+    }
+
     /// Counts the refusal, as [`IntoResponse`] does. Pages and tools call it, because they present an error in another form.
     pub fn count(&self) {
         // A poll that waits for a person is no refusal.
@@ -255,6 +263,13 @@ impl From<Unavailable> for ApiError {
     }
 }
 
+impl From<Paused> for ApiError {
+    fn from(paused: Paused) -> Self {
+        let refused = Self::unavailable(Paused::REASON, paused.retry_after);
+        Self { paused: Some(paused), ..refused }.with("paused_until", json!(date_time(paused.until)))
+    }
+}
+
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         tracing::error!(error = domain::reasons(&error), "the store could not answer a request");
@@ -268,6 +283,7 @@ impl From<InfraError> for ApiError {
             InfraError::Store(error) => error.into(),
             InfraError::Group(_) => Self::unavailable("store_unavailable", Duration::from_secs(1)),
             InfraError::Unavailable(refusal) => refusal.into(),
+            InfraError::Paused(paused) => paused.into(),
             InfraError::Internal(detail) => {
                 tracing::error!(error = detail, "a request could not be answered");
                 Self::unavailable("internal", Duration::from_secs(5))
@@ -292,7 +308,7 @@ impl IntoResponse for ApiError {
 }
 
 /// Reasons of 424 and 503, as `docs/protocol/errors.md` lists them.
-pub const REASONS: [&str; 23] = [
+pub const REASONS: [&str; 24] = [
     "overloaded",
     "too_many_connections",
     "too_many_bodies",
@@ -301,6 +317,7 @@ pub const REASONS: [&str; 23] = [
     "not_running",
     "quarantined",
     "draining",
+    "paused",
     "store_unavailable",
     "upstream_unavailable",
     "held_quota_exceeded",

@@ -40,6 +40,7 @@ pub async fn submit(
         IntakeOutcome::Forwarded(receipt) => forwarded(receipt),
         IntakeOutcome::Held { warning } => accepted(&SubmitResult::Held { held: true, warning })?,
         IntakeOutcome::Passed(answer) => passed::to_sender(answer),
+        IntakeOutcome::Paused(paused) => return Err(paused.into()),
         IntakeOutcome::Unavailable { reason, retry_after } => return Err(ApiError::unavailable(reason, retry_after)),
     })
 }

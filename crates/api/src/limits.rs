@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use actors::service_pause::ServicePauses;
 use app::config::LimitSettings;
 use arc_swap::ArcSwap;
+use domain::service_pause::ServicePart;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
@@ -20,7 +22,10 @@ const FORGET_EVERY: u64 = 4096;
 
 /// The limiters, each with its own count per address.
 #[derive(Debug)]
-pub struct RateLimiters(ArcSwap<Limiters>);
+pub struct RateLimiters {
+    limiters: ArcSwap<Limiters>,
+    pauses: ServicePauses,
+}
 
 #[derive(Debug)]
 struct Limiters {
@@ -34,46 +39,54 @@ struct Limiters {
 }
 
 impl RateLimiters {
-    /// Limiters with these quotas.
-    pub fn new(settings: &LimitSettings) -> Self {
-        Self(ArcSwap::from_pointee(Limiters::new(settings)))
+    /// Limiters with these quotas. While a part of the service is paused, its requests are refused and not counted.
+    pub fn new(settings: &LimitSettings, pauses: ServicePauses) -> Self {
+        Self { limiters: ArcSwap::from_pointee(Limiters::new(settings)), pauses }
     }
 
     /// Replaces quotas that differ, and starts to count from zero then.
     pub fn retune(&self, settings: &LimitSettings) {
-        if self.0.load().settings != *settings {
-            self.0.store(Arc::new(Limiters::new(settings)));
+        if self.limiters.load().settings != *settings {
+            self.limiters.store(Arc::new(Limiters::new(settings)));
         }
     }
 
     /// Counts a registration of an agent or a computer.
     pub fn registration(&self, address: IpAddr) -> Result<(), ApiError> {
-        self.0.load().registrations.check(address)
+        self.pauses.check(ServicePart::Registration)?;
+        self.limiters.load().registrations.check(address)
     }
 
     /// Counts the start of a claim.
     pub fn claim_start(&self, address: IpAddr) -> Result<(), ApiError> {
-        self.0.load().claim_starts.check(address)
+        self.limiters.load().claim_starts.check(address)
     }
 
     /// Counts a code that a person typed.
     pub fn code_guess(&self, address: IpAddr) -> Result<(), ApiError> {
-        self.0.load().code_guesses.check(address)
+        self.limiters.load().code_guesses.check(address)
+    }
+
+    /// Counts a request for a sign-in code by mail.
+    pub fn mailed_sign_in(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.pauses.check(ServicePart::Mail)?;
+        self.sign_in(address)
     }
 
     /// Counts a request to sign in.
     pub fn sign_in(&self, address: IpAddr) -> Result<(), ApiError> {
-        self.0.load().sign_ins.check(address)
+        self.pauses.check(ServicePart::SignIn)?;
+        self.limiters.load().sign_ins.check(address)
     }
 
     /// Counts a reading of a feed or an audit link.
     pub fn link_read(&self, address: IpAddr) -> Result<(), ApiError> {
-        self.0.load().link_reads.check(address)
+        self.limiters.load().link_reads.check(address)
     }
 
     /// Counts a request to the operator's API without a valid credential, or without the role.
     pub fn operator_failure(&self, address: IpAddr) -> Result<(), ApiError> {
-        self.0.load().operator_failures.check(address)
+        self.limiters.load().operator_failures.check(address)
     }
 }
 
@@ -125,7 +138,7 @@ mod tests {
     #[test]
     fn an_address_that_tries_too_often_must_wait_and_others_need_not() {
         let settings = LimitSettings { code_guesses_per_minute: 2, ..LimitSettings::default() };
-        let limits = RateLimiters::new(&settings);
+        let limits = RateLimiters::new(&settings, ServicePauses::new(&domain::Clock::system()));
         let [one, other] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
         assert!(limits.code_guess(one).is_ok() && limits.code_guess(one).is_ok());
         assert_eq!(limits.code_guess(one).unwrap_err().code(), Code::TemporarilyUnavailable);
@@ -140,11 +153,11 @@ mod tests {
     fn addresses_that_have_not_tried_for_long_are_forgotten() {
         // A limit so high that one attempt leaves the full quota.
         let settings = LimitSettings { registrations_per_minute: u32::MAX, ..LimitSettings::default() };
-        let limits = RateLimiters::new(&settings);
+        let limits = RateLimiters::new(&settings, ServicePauses::new(&domain::Clock::system()));
         for address in 0..10 * u32::try_from(FORGET_EVERY).unwrap() {
             assert!(limits.registration(std::net::Ipv4Addr::from_bits(address).into()).is_ok());
         }
-        let remembered = limits.0.load().registrations.counts.as_ref().unwrap().len();
+        let remembered = limits.limiters.load().registrations.counts.as_ref().unwrap().len();
         assert!(remembered <= 2 * usize::try_from(FORGET_EVERY).unwrap(), "{remembered}");
     }
 
@@ -156,7 +169,7 @@ mod tests {
             code_guesses_per_minute: 1,
             ..LimitSettings::default()
         };
-        let limits = RateLimiters::new(&settings);
+        let limits = RateLimiters::new(&settings, ServicePauses::new(&domain::Clock::system()));
         assert!(limits.registration("2001:db8::1".parse().unwrap()).is_ok());
         assert!(limits.registration("2001:db8::2".parse().unwrap()).is_err());
         assert!(limits.registration("2001:db8:0:1::1".parse().unwrap()).is_ok());

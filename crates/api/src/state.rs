@@ -178,7 +178,7 @@ impl HttpState {
         let large_bodies = LargeBodies::new(batch, Arc::clone(&bodies));
         let checks = CredentialChecks::new(app.store.clone(), app.clock.clone(), batch.heartbeat);
         let places = Places::new(batch.streams_max, batch.streams_per_account_max);
-        let limits = Arc::new(RateLimiters::new(&settings.limits));
+        let limits = Arc::new(RateLimiters::new(&settings.limits, app.pauses.clone()));
         let retuned = Arc::clone(&limits);
         app.live.follow(move |settings| retuned.retune(&settings.limits));
         Ok(Self(Arc::new(HttpParts {

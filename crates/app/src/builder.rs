@@ -15,6 +15,7 @@ use actors::node::NodeTable;
 use actors::outbox::Outbox;
 use actors::presence::Presence;
 use actors::rule::RulePass;
+use actors::service_pause::ServicePauses;
 use actors::signin::{self, SignIns};
 use actors::upstream::Upstream;
 use actors::webhook::{self, WebhookPass};
@@ -47,6 +48,8 @@ pub(super) struct Builder<'b> {
     pub urls: &'b Urls,
     /// The id of this node.
     pub node: NodeId,
+    /// Parts of the service that an operator has paused.
+    pub pauses: ServicePauses,
 }
 
 /// Counters that are written to the store at intervals.
@@ -100,6 +103,7 @@ impl Builder<'_> {
             rng: self.rng.clone(),
             transport: Transport::new(&self.settings.mail, outbox).map_err(BuildError::Mail)?,
             settings: self.settings.mail.clone(),
+            pauses: self.pauses.clone(),
         });
         Ok((Mail::new(self.settings.actors.of(ActorKind::Mail)), mailer))
     }
@@ -161,6 +165,7 @@ impl Builder<'_> {
             registry: Arc::clone(registry),
             clock: self.clock.clone(),
             rng: self.rng.clone(),
+            pauses: self.pauses.clone(),
             held_lately: HeldLately::default(),
         };
         Intake::new(processor, events.body_bytes_max, self.settings.agent_kinds(), actors.of(ActorKind::Ordered))
@@ -196,7 +201,7 @@ impl Builder<'_> {
         let sender = webhook::WebhookSender::new(&settings, &self.urls.base);
         let sender = sender.map_err(|error| BuildError::Webhooks(domain::reasons(&error)))?;
         let (store, clock, rng) = (self.store.clone(), self.clock.clone(), self.rng.clone());
-        Ok(Some(WebhookPass { store, clock, rng, sender, settings }))
+        Ok(Some(WebhookPass { store, clock, rng, sender, settings, pauses: self.pauses.clone() }))
     }
 
     /// Reads recorded events for rules; `None` if the statistics service is external.

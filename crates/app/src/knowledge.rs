@@ -63,6 +63,7 @@ impl Builder<'_> {
             quota: self.settings.memory_quota(),
             rag_url: self.urls.rag.clone(),
             runner: self.rng.uuid_v7(self.clock.now()).to_string(),
+            pauses: self.pauses.clone(),
             leaves: std::sync::atomic::AtomicBool::new(false),
         };
         Ingestion::new(dependencies, self.settings.actors.of(ActorKind::Batches))

@@ -14,6 +14,7 @@ pub mod installation;
 mod knowledge;
 mod live;
 pub mod overrides;
+pub mod pauses;
 pub mod phase;
 mod reload;
 pub mod services;
@@ -39,6 +40,7 @@ use actors::meter::Usage;
 use actors::node::NodeTable;
 use actors::outbox::Outbox;
 use actors::presence::Presence;
+use actors::service_pause::ServicePauses;
 use actors::signin::SignIns;
 use actors::upstream::Upstream;
 use actors::watch::OverrideFollower;
@@ -110,6 +112,8 @@ pub struct AppState {
     pub intake: Intake,
     /// The service's own events, on their way to the statistics service.
     pub outbox: Outbox,
+    /// Parts of the service that an operator has paused.
+    pub pauses: ServicePauses,
     /// The statistics service, embedded or external.
     pub upstream: Upstream,
     /// Stores the newest checkpoint of the embedded log in the main database.
@@ -175,7 +179,17 @@ impl App {
         let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
         let upstream = upstream.with_registry(&registry);
         let prices = Arc::new(settings.prices().map_err(BuildError::Prices)?);
-        let builder = Builder { settings: &settings, store: &store, clock: &clock, rng: &rng, urls: &urls, node };
+        let pauses = ServicePauses::new(&clock);
+        let builder = Builder {
+            settings: &settings,
+            store: &store,
+            clock: &clock,
+            rng: &rng,
+            urls: &urls,
+            node,
+            pauses: pauses.clone(),
+        };
+        follow_pauses(&store, &clock, &pauses).await;
         let (keys, codes) = builder.keys().await?;
         let claims = builder.claims(codes.clone(), &keys)?;
         let devices = builder.devices(codes.clone());
@@ -232,6 +246,7 @@ impl App {
             signins,
             intake,
             outbox,
+            pauses,
             upstream,
             anchor,
             witnesses,
@@ -268,6 +283,14 @@ impl App {
                 }
             })
         }));
+    }
+}
+
+/// Reads the pauses before the first request. If the read fails, the actor that reads changes reads them.
+async fn follow_pauses(store: &Store, clock: &Clock, pauses: &ServicePauses) {
+    match store.service_pauses(clock.now()).await {
+        Ok(found) => pauses.replace(found),
+        Err(error) => tracing::warn!(error = domain::reasons(&error), "pauses are not in force yet"),
     }
 }
 

@@ -161,7 +161,7 @@ impl Supervised<'_> {
         let (mail, mailer) = (self.mail.0, self.mail.1.clone());
         let KnowledgeServices { pipeline, search, ingestion } = self.knowledge;
         let (store, embedder) = (ingestion.store().clone(), pipeline.stages().embedder.clone());
-        let backfill = Backfill { store, embedder, index: search.index().clone() };
+        let backfill = Backfill { store, embedder, index: search.index().clone(), pauses: self.builder.pauses.clone() };
         let settings = self.builder.settings;
         // Looks for orphans of other nodes; on SQLite only an earlier process leaves any.
         let drift_every = if self.builder.store.pool().is_postgres() { 3 * SECOND } else { SECOND };
@@ -201,6 +201,7 @@ impl Supervised<'_> {
             devices: self.devices.clone(),
             keep_retired_for: settings.claims.keep_keys_for(),
             overrides: self.overrides.clone(),
+            pauses: self.builder.pauses.clone(),
             waker: changed.clone(),
         };
         let janitor = Janitor {

@@ -105,6 +105,9 @@ impl fmt::Display for Refusal {
         for word in [self.body.details.as_deref(), reason].into_iter().flatten() {
             write!(f, ": {word}")?;
         }
+        if let Some(until) = self.body.others.get("paused_until").and_then(|until| until.as_str()) {
+            write!(f, " until {until}")?;
+        }
         for issue in &self.body.issues {
             let place = if issue.path.is_empty() { "the request" } else { &issue.path };
             write!(f, "; {place} {}", issue.message)?;

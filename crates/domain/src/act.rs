@@ -44,6 +44,8 @@ pub enum ActKind {
     ConfigUnset,
     NodeDrain,
     NodeUndrain,
+    PauseBegin,
+    PauseEnd,
 }
 
 impl ActKind {

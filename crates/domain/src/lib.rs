@@ -100,6 +100,7 @@ pub mod retry_after;
 pub mod rng;
 pub mod rule;
 pub mod secret;
+pub mod service_pause;
 pub mod signin;
 pub mod space;
 mod thousands;

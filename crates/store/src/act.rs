@@ -55,6 +55,11 @@ impl From<ActRow> for RecordedAct {
     }
 }
 
+/// Serialises changes by operators, also of objects that have no row yet.
+pub(crate) async fn one_at_a_time(tx: &mut Tx<'_>) -> Result<(), sqlx::Error> {
+    query("UPDATE installation SET id = id WHERE id = 1").execute(tx).await.map(drop)
+}
+
 impl Store {
     /// A handle with which one effect of an act is executed. [`Store::act_settle`] of this handle follows.
     #[must_use]

@@ -13,6 +13,7 @@
 //! | [`device`] | codes by which computers are attached |
 //! | [`consent`] | consent levels |
 //! | [`setting`] | overrides of live settings |
+//! | [`service_pause`] | paused parts of the service |
 //! | [`signin`] | sign-in codes |
 //! | [`outbox`] | events of the service itself that wait to be forwarded |
 //! | [`session`] | signed-in browsers |
@@ -79,6 +80,7 @@ pub mod pool;
 pub mod recorder;
 pub mod replica;
 pub mod rule;
+pub mod service_pause;
 pub mod session;
 pub mod setting;
 pub mod signin;

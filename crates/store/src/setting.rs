@@ -3,10 +3,11 @@
 use domain::Timestamp;
 use serde_json::Value;
 
+use crate::act::one_at_a_time;
 use crate::change::Change;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
-use crate::pool::{Tx, query};
+use crate::pool::query;
 use crate::{Store, in_transaction};
 
 /// A value that takes precedence over the configuration of nodes.
@@ -88,7 +89,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                lock(tx).await?;
+                one_at_a_time(tx).await?;
                 let row: Option<OverrideRow> =
                     query(FIND).bind(&new.path).bind(node).bind(now).fetch_optional(&mut *tx).await?;
                 let old = row.map(SettingOverride::try_from).transpose().map_err(crate::row::undecodable)?;
@@ -128,7 +129,7 @@ impl Store {
         in_transaction!(
             &self.pool,
             |tx| {
-                lock(tx).await?;
+                one_at_a_time(tx).await?;
                 let row: Option<OverrideRow> =
                     query(FIND).bind(path).bind(node).bind(now).fetch_optional(&mut *tx).await?;
                 let Some(row) = row else { return Ok(false) };
@@ -143,9 +144,4 @@ impl Store {
         .during(Operation::OverrideSetting)
         .await
     }
-}
-
-/// Serialises changes of overrides, also of those that have no row yet.
-async fn lock(tx: &mut Tx<'_>) -> Result<(), sqlx::Error> {
-    query("UPDATE installation SET id = id WHERE id = 1").execute(tx).await.map(drop)
 }

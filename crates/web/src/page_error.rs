@@ -6,6 +6,7 @@ use api::error::{ApiError, Code};
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
+use domain::service_pause::Paused;
 
 use super::{PageLayout, SignedIn, Site, page};
 
@@ -56,6 +57,9 @@ impl PageErrorTexts {
                 "It was used before, or it has expired. Nothing was changed.",
                 "Begin at the start page.",
             ),
+            _ if error.reason() == Some(Paused::REASON) => {
+                ("This is paused", "Nothing was changed, and nothing was lost.", "Try again after the pause.")
+            }
             _ if error.reason() == Some("internal") => (
                 "Something failed on this server",
                 "The request was not completed. The log of the server names the cause.",
@@ -85,12 +89,14 @@ pub type PageResult = Result<Response, PageError>;
 struct TroublePage {
     frame: PageLayout,
     shown: PageErrorTexts,
+    /// Until when an operator has paused the part, in words.
+    paused: Option<String>,
 }
 
 impl PageError {
     /// An error page with these texts.
     pub fn shown(site: &Site, visitor: Option<&SignedIn>, status: StatusCode, shown: PageErrorTexts) -> Self {
-        Self(Box::new(page(status, &TroublePage { frame: PageLayout::new(site, visitor), shown })))
+        Self::drawn(page(status, &TroublePage { frame: PageLayout::new(site, visitor), shown, paused: None }))
     }
 
     /// A page that is already rendered.
@@ -101,9 +107,11 @@ impl PageError {
     /// An error of the API as a page, with the same status. The headers of the error are kept, `Retry-After` among them.
     pub fn api(site: &Site, error: &ApiError) -> Self {
         error.count();
-        let mut response = Self::shown(site, None, error.code().status(), PageErrorTexts::of(error));
-        response.0.headers_mut().extend(error.headers());
-        response
+        let paused = error.paused().map(|paused| format!("{paused}."));
+        let trouble = TroublePage { frame: PageLayout::new(site, None), shown: PageErrorTexts::of(error), paused };
+        let mut response = page(error.code().status(), &trouble);
+        response.headers_mut().extend(error.headers());
+        Self::drawn(response)
     }
 
     /// A redirect to another page.

@@ -123,7 +123,7 @@ pub async fn ask(
     headers: HeaderMap,
     PageForm(asked): PageForm<SignInForm>,
 ) -> PageResult {
-    pages.limits.sign_in(address).map_err(|error| PageError::api(&pages.site, &error))?;
+    pages.limits.mailed_sign_in(address).map_err(|error| PageError::api(&pages.site, &error))?;
     let next = ours(asked.next.as_deref());
     let Some(email) = asked.email.parse::<Email>().ok().filter(Email::is_mailable) else {
         let fault = Some("This is not an e-mail address. It looks like name@example.com.".to_owned());

@@ -237,3 +237,64 @@ pub struct OverrideRemoved {
     #[schema(value_type = schema::UuidV7)]
     pub act_id: EventId,
 }
+
+/// `GET /ops/v1/pauses`: pauses in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServicePauseList {
+    /// The pauses, by part.
+    pub pauses: Vec<ServicePauseEntry>,
+}
+
+/// A pause of a part of the service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServicePauseEntry {
+    /// Id of the pause, and of the act that began it.
+    #[schema(value_type = schema::UuidV7)]
+    pub id: EventId,
+    /// The paused part, such as `intake`.
+    pub part: String,
+    /// For whom: `all`, `account:ID`, `machine:ID` or `lane:NAME`.
+    pub scope: String,
+    /// Time at which it ends by itself, RFC 3339.
+    pub until: String,
+    /// Who began it.
+    pub set_by: String,
+    /// The reason.
+    #[schema(value_type = String)]
+    pub reason: ActReason,
+    /// Id of the recorded act, in the answer to the request that began it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::UuidV7>)]
+    pub act_id: Option<EventId>,
+}
+
+/// The body of `POST /ops/v1/pauses`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServicePauseRequest {
+    /// `intake`, `batches`, `mail`, `backfill`, `webhooks`, `sign-in` or `registration`.
+    pub part: String,
+    /// For whom: `account:ID` (intake, batches, webhooks), `machine:ID` or `lane:NAME` (intake); `all` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// The reason: 1 to 500 characters on one line.
+    #[schema(value_type = String, min_length = 1, max_length = 500)]
+    pub reason: Option<String>,
+    /// Time after which the pause ends, such as `30m`; `1h` if absent.
+    #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
+    pub lasts: Option<String>,
+    /// Whether a pause of the same part and scope is replaced; `false` if absent.
+    #[serde(default)]
+    pub replace: bool,
+}
+
+/// The answer to `DELETE /ops/v1/pauses/{id}`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServicePauseEnded {
+    /// Id of the pause.
+    #[schema(value_type = schema::UuidV7)]
+    pub id: EventId,
+    /// Id of the recorded act.
+    #[schema(value_type = schema::UuidV7)]
+    pub act_id: EventId,
+}

@@ -1,7 +1,5 @@
 //! `/ops/v1/config…`: the settings of this node, their places, and overrides.
 
-use std::time::Duration;
-
 use app::acts::Acting;
 use app::config::shown::shown;
 use app::overrides::{self, NewOverride, OverrideRefusal};
@@ -19,10 +17,7 @@ use wire::ops::{
 
 use super::door::RequestedAct;
 use super::refusal::Refusal;
-use super::request::{OpsQuery, body, reason};
-
-/// Time for which an override is in force, unless the request names another.
-const LASTS: Duration = Duration::from_hours(1);
+use super::request::{LASTS, OpsQuery, body, lasting, reason};
 
 /// The query of `GET /ops/v1/config`.
 #[derive(Deserialize)]
@@ -88,11 +83,11 @@ pub async fn set(
 ) -> Result<Json<OverrideEntry>, Refusal> {
     let OverrideRequest { value, reason: why, node, lasts, until_unset, replace } = body(&bytes)?;
     let why = reason(why.as_deref())?;
-    let lasts = match lasts.as_deref().map(humantime_serde::re::humantime::parse_duration) {
+    let lasts = match lasting(lasts.as_deref())? {
         Some(_) if until_unset => {
             return Err(Refusal::invalid("invalid_request", "for and until_unset exclude each other"));
         }
-        Some(lasts) => Some(lasts.map_err(|error| Refusal::invalid("invalid_request", format!("for: {error}")))?),
+        Some(lasts) => Some(lasts),
         None => (!until_unset).then_some(LASTS),
     };
     let now = app.clock.now();

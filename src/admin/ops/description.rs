@@ -7,7 +7,8 @@ use app::config::Settings;
 use serde_json::{Map, Value, json};
 use wire::ops::{
     ActPage, ActShown, DrainRequest, NodeDrained, OperatorError, OverrideEntry, OverrideList, OverrideRemoved,
-    OverrideRequest, ReloadReport, ReloadRequest, SettingList,
+    OverrideRequest, ReloadReport, ReloadRequest, ServicePauseEnded, ServicePauseEntry, ServicePauseList,
+    ServicePauseRequest, SettingList,
 };
 
 use super::{OpsRoute, PREFIX, routes};
@@ -103,6 +104,33 @@ pub(super) const UNSET_OVERRIDE: RouteDescription = RouteDescription {
     refusals: &[(404, "no_override"), (422, "reason_missing, invalid_query")],
 };
 
+pub(super) const LIST_PAUSES: RouteDescription = RouteDescription {
+    id: "listPauses",
+    summary: "Pauses in force",
+    query: &[],
+    body: None,
+    answer: Schemas::add::<ServicePauseList>,
+    refusals: &[],
+};
+
+pub(super) const BEGIN_PAUSE: RouteDescription = RouteDescription {
+    id: "beginPause",
+    summary: "Pause a part of the service for a time, on all nodes",
+    query: &[],
+    body: Some(Schemas::add::<ServicePauseRequest>),
+    answer: Schemas::add::<ServicePauseEntry>,
+    refusals: &[(409, "already_paused"), (422, "scope_not_possible, pause_too_long, reason_missing, invalid_request")],
+};
+
+pub(super) const END_PAUSE: RouteDescription = RouteDescription {
+    id: "endPause",
+    summary: "End a pause",
+    query: &[REASON],
+    body: None,
+    answer: Schemas::add::<ServicePauseEnded>,
+    refusals: &[NOT_FOUND, (422, "reason_missing, invalid_query")],
+};
+
 const NODE_REFUSALS: &[(u16, &str)] = &[
     (404, "not_found, not_draining"),
     (409, "already_draining"),
@@ -141,7 +169,7 @@ pub fn document(settings: &Settings) -> Value {
         "info": {
             "title": "attache for operators",
             "version": "1.0.0",
-            "summary": "The record of operators' acts, and the settings of a server.",
+            "summary": "The record of operators' acts, the settings of a server, and pauses.",
             "description": "Errors are `{error, detail}`. A refused request that was to change something is a recorded act, and `act_id` names it. \
              Clients must ignore members of responses that are not described here.",
             "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" },
@@ -172,7 +200,7 @@ fn operation(route: &OpsRoute, schemas: &mut Schemas) -> Value {
     let mut parameters: Vec<Value> = named
         .map(|name| {
             let what = match name {
-                "id" => "Id of the act.",
+                "id" => "Id of the act, or of the pause.",
                 "node" => "Name of the host of this node.",
                 _ => "Path of the setting.",
             };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use app::ReloadRefusal;
 use app::overrides::OverrideRefusal;
+use app::pauses::PauseRefusal;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -84,6 +85,19 @@ impl From<OverrideRefusal> for Refusal {
             OverrideRefusal::Taken(_) => Self::new(StatusCode::CONFLICT, "already_overridden", detail),
             OverrideRefusal::Absent => Self::new(StatusCode::NOT_FOUND, "no_override", detail),
             OverrideRefusal::Store(error) => Self::fault(&error),
+        }
+    }
+}
+
+impl From<PauseRefusal> for Refusal {
+    fn from(refusal: PauseRefusal) -> Self {
+        let detail = refusal.to_string();
+        match refusal {
+            PauseRefusal::Scope { .. } => Self::invalid("scope_not_possible", detail),
+            PauseRefusal::Length(_) => Self::invalid("pause_too_long", detail),
+            PauseRefusal::Taken(_) => Self::new(StatusCode::CONFLICT, "already_paused", detail),
+            PauseRefusal::Absent => Self::not_found(detail),
+            PauseRefusal::Store(error) => Self::fault(&error),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Parts of requests.
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -8,6 +10,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::refusal::Refusal;
+
+/// Time for which an override or a pause is in force, unless the request names another.
+pub const LASTS: Duration = Duration::from_hours(1);
 
 /// The query of a change without other parameters.
 #[derive(Deserialize)]
@@ -37,4 +42,10 @@ pub fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Refusal> {
 pub fn reason(text: Option<&str>) -> Result<ActReason, Refusal> {
     let text = text.unwrap_or_default();
     text.parse().map_err(|error: InvalidReason| Refusal::invalid("reason_missing", error.to_string()))
+}
+
+/// The member `for`: a time such as `30m`.
+pub fn lasting(text: Option<&str>) -> Result<Option<Duration>, Refusal> {
+    let lasts = text.map(humantime_serde::re::humantime::parse_duration).transpose();
+    lasts.map_err(|error| Refusal::invalid("invalid_request", format!("for: {error}")))
 }

@@ -138,6 +138,7 @@ async fn release(context: &AdminContext<'_>, id: HeldId, because: Because, forma
             let body = String::from_utf8_lossy(&answer.body);
             Err(Failure::refused(format!("the statistics service answered {}: {}", answer.status, visible(&body))))
         }
+        IntakeOutcome::Paused(paused) => Err(Failure::refused(format!("the event is still held: {paused}"))),
         IntakeOutcome::Unavailable { reason, .. } => {
             Err(Failure::refused(format!("the event could not be forwarded: {reason}; try again")))
         }

@@ -74,6 +74,18 @@ async fn overridden(store: &Store) -> Option<Finding> {
     (!paths.is_empty()).then(|| Finding::doubtful(OVERRIDES, paths.join(", "), advice))
 }
 
+/// Reports paused parts of the service.
+async fn paused(store: &Store) -> Option<Finding> {
+    const PAUSES: &str = "pauses";
+    let pauses = match store.service_pauses(Clock::system().now()).await {
+        Ok(pauses) => pauses,
+        Err(error) => return Some(Finding::bad(PAUSES, reasons(&error), "check the database's log")),
+    };
+    let found: Vec<String> = pauses.iter().map(ToString::to_string).collect();
+    let advice = "`attache admin resume` ends one early";
+    (!found.is_empty()).then(|| Finding::doubtful(PAUSES, found.join("; "), advice))
+}
+
 async fn of_store(settings: &Settings, store: &Store, deep: bool) -> Vec<Finding> {
     let mut findings = vec![match store.pool().describe().await {
         Ok(words) => Finding::good(DATABASE, words.join(", ")),
@@ -98,6 +110,7 @@ async fn of_store(settings: &Settings, store: &Store, deep: bool) -> Vec<Finding
     });
     findings.push(nodes::check(settings, store).await);
     findings.extend(overridden(store).await);
+    findings.extend(paused(store).await);
     if deep {
         findings.push(read_through("file", store.pool()).await);
     }

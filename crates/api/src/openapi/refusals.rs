@@ -76,7 +76,10 @@ fn carried(code: Code) -> Vec<(&'static str, Value, bool)> {
         Code::AuthorizationPending => vec![("interval", json!({ "type": "integer", "minimum": 5 }), false)],
         Code::SlowDown => vec![("interval", json!({ "type": "integer", "minimum": 5, "maximum": 60 }), true)],
         Code::ConsentAuditForwardFailed => vec![("written", json!({ "type": "integer", "minimum": 0 }), true)],
-        Code::TemporarilyUnavailable => vec![("retryable", json!({ "type": "boolean", "enum": [true] }), true)],
+        Code::TemporarilyUnavailable => vec![
+            ("retryable", json!({ "type": "boolean", "enum": [true] }), true),
+            ("paused_until", json!({ "type": "string", "format": "date-time" }), false),
+        ],
         _ => Vec::new(),
     }
 }

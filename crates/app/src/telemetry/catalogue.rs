@@ -14,7 +14,7 @@ pub enum MetricType {
 }
 
 /// Name, type and meaning of each metric of the server's own. No label ever contains an id.
-pub const METRICS: [(&str, MetricType, &str); 44] = {
+pub const METRICS: [(&str, MetricType, &str); 45] = {
     use MetricType::{Counter, Gauge, Histogram};
     [
         ("attache_build_info", Gauge, "1; version of the program and type of the main database"),
@@ -28,6 +28,7 @@ pub const METRICS: [(&str, MetricType, &str); 44] = {
             Gauge,
             "seconds since 1970 of the last reading of a valid configuration; absent before",
         ),
+        ("attache_paused", Gauge, "pauses in force, by paused part"),
         ("attache_http_requests_total", Counter, "responses"),
         ("attache_http_request_seconds", Histogram, "time from the head of the request to the response"),
         ("attache_events_total", Counter, "events that are forwarded, held, passed_through, unavailable"),

@@ -38,6 +38,7 @@ mod replica;
 mod rows;
 mod rules;
 mod schemas;
+mod service_pauses;
 mod settings;
 mod signin;
 mod silence;
