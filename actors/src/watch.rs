@@ -2,7 +2,7 @@
 //!
 //! On PostgreSQL one connection of each node listens for hints of other processes (`docs/decisions/0029-several-nodes.md`), which this
 //! actor passes on to the running actors. A hint may be lost, so the actor also reads the registrations and device codes changed since the
-//! last pass, replaces rotated signing keys, and puts overrides of settings and pauses in force: every second while no connection listens and for some
+//! last pass, replaces rotated signing keys, puts overrides of settings and pauses in force, and executes orders to this node: every second while no connection listens and for some
 //! seconds after a hint, otherwise every eight seconds. So polls need not read the store, and a change made elsewhere takes effect within
 //! about a second.
 //!
@@ -15,9 +15,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use domain::act::ActOutcome;
+use domain::ids::{EventId, NodeId};
+use domain::node_order::{ExecutedOrder, NodeOrder, OrderAnswer};
 use domain::secret::SecretHash;
 use domain::{Clock, Timestamp};
 use futures_util::future::BoxFuture;
+use serde_json::json;
 use store::change::{Change, ChangeListener};
 use store::setting::SettingOverride;
 use store::{Store, StoreError};
@@ -69,6 +73,26 @@ impl OverrideFollower {
     }
 }
 
+type Execute = Box<dyn Fn(NodeOrder) -> BoxFuture<'static, ExecutedOrder> + Send + Sync>;
+
+/// Executes orders to this node, once the server is built. Clones are the same.
+#[derive(Clone, Default)]
+pub struct OrderExecutor(Arc<OnceLock<Execute>>);
+
+impl fmt::Debug for OrderExecutor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OrderExecutor").finish_non_exhaustive()
+    }
+}
+
+impl OrderExecutor {
+    /// Sets the function that executes an order.
+    pub fn set(&self, execute: Execute) {
+        // Only the first one has an effect.
+        let _ = self.0.set(execute);
+    }
+}
+
 /// The pass that reads changes of other processes.
 #[derive(Debug, Clone)]
 pub struct ChangeFeed {
@@ -86,6 +110,10 @@ pub struct ChangeFeed {
     pub overrides: OverrideFollower,
     /// The pauses of this node.
     pub pauses: ServicePauses,
+    /// This node.
+    pub node: NodeId,
+    /// Executes orders to this node.
+    pub orders: OrderExecutor,
     /// Wakes this actor when a hint arrives.
     pub waker: Waker,
 }
@@ -98,6 +126,8 @@ pub struct ChangeCursor {
     told: HashMap<SecretHash, (Timestamp, u32)>,
     devices: TableCursor,
     ear: Option<Ear>,
+    /// Orders that this node executed, with answers that are not stored yet.
+    executed: HashMap<EventId, ExecutedOrder>,
 }
 
 /// The task that listens for hints; it ends with the actor.
@@ -179,6 +209,7 @@ impl Pass for ChangeFeed {
         let pauses = self.store.service_pauses(now).await?;
         ends |= !pauses.is_empty();
         self.pauses.replace(pauses);
+        ends |= self.execute_orders(seen, now).await?;
         Ok(if more_registrations || more_devices {
             Next::AtOnce
         } else if is_listening && !ends {
@@ -190,6 +221,24 @@ impl Pass for ChangeFeed {
 }
 
 impl ChangeFeed {
+    /// Executes the orders to this node, and fails orders without an answer in time, of a node that stopped. Returns whether there are open ones.
+    async fn execute_orders(&self, seen: &mut ChangeCursor, now: Timestamp) -> Result<bool, PassError> {
+        let open = self.store.node_orders_open().await?;
+        seen.executed.retain(|id, _| open.iter().any(|order| order.id == *id));
+        for order in &open {
+            let executed = match (seen.executed.get(&order.id), self.orders.0.get()) {
+                (Some(executed), _) => executed.clone(),
+                (None, _) if order.until <= now => unanswered(order),
+                (None, Some(execute)) if order.node == self.node => execute(order.clone()).await,
+                _ => continue,
+            };
+            // If the answer cannot be stored, the next pass stores it and does not execute the order again.
+            seen.executed.insert(order.id, executed.clone());
+            self.store.node_order_settle(order, &executed, self.clock.now()).await?;
+        }
+        Ok(!open.is_empty())
+    }
+
     fn listen(&self) -> Ear {
         let is_listening = Arc::default();
         let task = tokio::spawn(self.clone().receive(Arc::clone(&is_listening)));
@@ -252,6 +301,12 @@ impl ChangeFeed {
             }
         }
     }
+}
+
+/// The outcome of an order that its node did not execute in time.
+fn unanswered(order: &NodeOrder) -> ExecutedOrder {
+    let body = json!({ "error": "node_did_not_answer", "detail": "the node did not answer in time" });
+    ExecutedOrder { act: order.act.clone(), outcome: ActOutcome::Failed, answer: OrderAnswer { status: 504, body } }
 }
 
 #[cfg(test)]

@@ -931,6 +931,23 @@ CREATE TABLE service_pauses (
     PRIMARY KEY (part, scope)
 ) STRICT, WITHOUT ROWID;
 
+-- Orders of operators to another node.
+CREATE TABLE node_orders (
+    -- Id of its act too.
+    id BLOB NOT NULL PRIMARY KEY,
+    -- Id of the node that executes it.
+    node BLOB NOT NULL,
+    -- The act as JSON.
+    act TEXT NOT NULL,
+    dry_run INTEGER NOT NULL,
+    -- Time at which an order without an answer has failed.
+    until TEXT NOT NULL,
+    -- Status and body as JSON; null until it is executed or has failed.
+    answer TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX node_orders_open ON node_orders (id) WHERE answer IS NULL;
+
 -- The nodes on this database. Each updates its row about every five seconds and deletes it when it stops; a row without updates
 -- belongs to a process that crashed.
 CREATE TABLE nodes (

@@ -9,6 +9,7 @@ mod config;
 pub mod description;
 mod door;
 mod node;
+mod orders;
 mod pauses;
 mod refusal;
 mod request;
@@ -95,6 +96,7 @@ pub fn routes() -> Vec<OpsRoute> {
             delete(config::unset),
             description::UNSET_OVERRIDE,
         ),
+        look("/cluster", get(node::cluster), description::SHOW_CLUSTER),
         look("/pauses", get(pauses::list), description::LIST_PAUSES),
         operate(Method::POST, "/pauses", ActKind::PauseBegin, post(pauses::begin), description::BEGIN_PAUSE),
         operate(Method::DELETE, "/pauses/{id}", ActKind::PauseEnd, delete(pauses::end), description::END_PAUSE),
@@ -111,6 +113,7 @@ pub fn routes() -> Vec<OpsRoute> {
 
 /// The service of the routes, below [`PREFIX`].
 pub fn router(app: &App, phases: &Phases, limits: &Arc<RateLimiters>) -> Router {
+    orders::follow(app, phases);
     let mut router = Router::new();
     for OpsRoute { path, role, act, handler, .. } in routes() {
         let entrance = Entrance { app: app.clone(), limits: Arc::clone(limits), role, act };

@@ -25,7 +25,6 @@ pub use self::context::AdminContext;
 use self::options::OutputFormat;
 use super::failure::Done;
 
-pub(in crate::cli) use node::status as node_status;
 pub use session::{SignInAs, sign_in};
 
 /// Subcommands of `attache admin`.
@@ -61,7 +60,7 @@ pub enum Command {
     /// List, show and verify the acts of operators
     #[command(subcommand)]
     Act(act::Command),
-    /// List the servers on this database, and drain the one of this computer
+    /// List and drain the servers on this database
     #[command(subcommand)]
     Node(node::Command),
     /// Stop a part of the service for a time, on all nodes

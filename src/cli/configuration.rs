@@ -13,7 +13,7 @@ use domain::act::{ActKind, ActReason};
 use domain::{Clock, Timestamp};
 use serde_json::{Value, json};
 use store::setting::SettingOverride;
-use wire::ops::{ReloadReport, ReloadRequest, SettingChanged};
+use wire::ops::{Cluster, NodeEntry, ReloadReport, ReloadRequest, SettingChanged};
 
 use super::acts::{Because, by_shell};
 use super::admin::AdminContext;
@@ -62,6 +62,12 @@ pub enum Command {
     },
     /// Make the running server read its configuration again, as SIGHUP does
     Reload {
+        /// Name of the host, or id, of another node
+        #[arg(long, value_name = "NODE", conflicts_with = "all")]
+        node: Option<String>,
+        /// All nodes on the database
+        #[arg(long)]
+        all: bool,
         /// Report the changes without applying them
         #[arg(long)]
         dry_run: bool,
@@ -97,7 +103,12 @@ pub struct ChangeOptions {
 pub async fn run(command: Command, layers: Layers) -> Done {
     match command {
         Command::Show { path, json } => show(path.as_deref(), json, &layers).await,
-        Command::Reload { dry_run, reason, json } => reload(&layers, dry_run, &reason, json).await,
+        Command::Reload { node, all: false, dry_run, reason, json } => {
+            let report = reload(&OperatorSocket::of(&layers.settings)?, node, dry_run, &reason).await?;
+            output::show(json, &json!(report), || reported(&report));
+            Ok(())
+        }
+        Command::Reload { all: true, dry_run, reason, json, .. } => reload_all(&layers, dry_run, &reason, json).await,
         Command::Set { path, value, lasts, until_unset, replace, change } => {
             let context = AdminContext::open(&layers.settings).await?;
             let lasts = (!until_unset).then_some(lasts);
@@ -178,23 +189,47 @@ impl From<OverrideRefusal> for Failure {
     }
 }
 
-async fn reload(layers: &Layers, dry_run: bool, reason: &ActReason, json: bool) -> Done {
-    let request = ReloadRequest { reason: Some(reason.as_str().to_owned()), dry_run };
-    let report: ReloadReport = OperatorSocket::of(&layers.settings)?.post("/ops/v1/config/reload", &request).await?;
-    output::show(json, &json!(report), || {
-        let ReloadReport { node, applied, restart_needed, shadowed, .. } = &report;
-        let mut lines = vec![format!("{node} read its configuration")];
-        let values = |SettingChanged { path, before, after }: &SettingChanged| format!("{path} {before} → {after}");
-        let verb = if dry_run { "would change" } else { "changed" };
-        lines.extend(applied.iter().map(|change| format!("  {verb}: {}", values(change))));
-        lines.extend(shadowed.iter().map(|change| format!("  hidden by an override: {}", values(change))));
-        lines.extend(restart_needed.iter().map(|path| format!("  needs a restart: {path}")));
-        if lines.len() == 1 {
-            lines.push("  nothing differs".to_owned());
+async fn reload(
+    socket: &OperatorSocket,
+    node: Option<String>,
+    dry_run: bool,
+    reason: &ActReason,
+) -> Result<ReloadReport, Failure> {
+    let request = ReloadRequest { node, reason: Some(reason.as_str().to_owned()), dry_run };
+    socket.post("/ops/v1/config/reload", &request).await
+}
+
+/// Makes each node read its configuration. A node that refuses is named at the end, and does not keep the others from it.
+async fn reload_all(layers: &Layers, dry_run: bool, reason: &ActReason, json: bool) -> Done {
+    let socket = OperatorSocket::of(&layers.settings)?;
+    let cluster: Cluster = socket.get("/ops/v1/cluster").await?;
+    let (mut reports, mut refused) = (Vec::new(), Vec::new());
+    for NodeEntry { id, name, operator_address, status, .. } in cluster.nodes {
+        if status == "silent" {
+            refused.push(format!("{name} ({operator_address}) is silent"));
+            continue;
         }
-        lines.join("\n")
-    });
-    Ok(())
+        match reload(&socket, Some(id.to_string()), dry_run, reason).await {
+            Ok(report) => reports.push(report),
+            Err(failure) => refused.push(format!("{name} ({operator_address}): {}", failure.reason())),
+        }
+    }
+    output::show(json, &json!(reports), || reports.iter().map(reported).collect::<Vec<_>>().join("\n"));
+    if refused.is_empty() { Ok(()) } else { Err(Failure::refused(refused.join("\n"))) }
+}
+
+/// A report in lines.
+fn reported(ReloadReport { node, dry_run, applied, restart_needed, shadowed, .. }: &ReloadReport) -> String {
+    let mut lines = vec![format!("{node} read its configuration")];
+    let values = |SettingChanged { path, before, after }: &SettingChanged| format!("{path} {before} → {after}");
+    let verb = if *dry_run { "would change" } else { "changed" };
+    lines.extend(applied.iter().map(|change| format!("  {verb}: {}", values(change))));
+    lines.extend(shadowed.iter().map(|change| format!("  hidden by an override: {}", values(change))));
+    lines.extend(restart_needed.iter().map(|path| format!("  needs a restart: {path}")));
+    if lines.len() == 1 {
+        lines.push("  nothing differs".to_owned());
+    }
+    lines.join("\n")
 }
 
 async fn show(path: Option<&str>, json: bool, layers: &Layers) -> Done {

@@ -248,7 +248,13 @@ pub const ALL: &[Examples] = &[
     of("config unset", &["attache config unset actors.ordered.queue_max"]),
     of("config overrides", &["attache config overrides"]),
     of("admin node list", &["attache admin node list"]),
-    of("admin node drain", &["attache admin node drain --reason \"a new kernel\""]),
+    of(
+        "admin node drain",
+        &[
+            "attache admin node drain --reason \"a new kernel\"",
+            "attache admin node drain node-2 --reason \"a new kernel\"",
+        ],
+    ),
     of("admin node undrain", &["attache admin node undrain --reason \"the kernel is new\""]),
     of(
         "admin pause",

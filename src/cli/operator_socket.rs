@@ -7,7 +7,7 @@ use app::config::Settings;
 use domain::act::ActReason;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wire::ops::OperatorError;
+use wire::ops::{OperatorError, OrderPending};
 
 use super::failure::{Failure, FailureKind};
 
@@ -29,6 +29,11 @@ impl OperatorSocket {
         Ok(Self { client: client.map_err(Failure::caused)?, path })
     }
 
+    /// Reads a route.
+    pub async fn get<T: DeserializeOwned>(&self, route: &str) -> Result<T, Failure> {
+        self.answered(self.client.get(format!("http://localhost{route}"))).await
+    }
+
     /// Sends a body to a route and returns the answer.
     pub async fn post<T: DeserializeOwned>(&self, route: &str, body: &impl Serialize) -> Result<T, Failure> {
         self.answered(self.client.post(format!("http://localhost{route}")).json(body)).await
@@ -48,6 +53,11 @@ impl OperatorSocket {
             Failure::of(FailureKind::Unreachable, format!("no server answers at {path}: {error}"))
                 .advised("run the command on the server's computer with its configuration")
         })?;
+        if response.status() == reqwest::StatusCode::ACCEPTED {
+            let OrderPending { act_id, .. } = response.json().await.map_err(Failure::caused)?;
+            let what = format!("the node has not answered yet: `attache admin act show {act_id}` says how it ended");
+            return Err(Failure::of(FailureKind::Temporary, what));
+        }
         if response.status().is_success() {
             return response.json().await.map_err(Failure::caused);
         }
@@ -55,6 +65,7 @@ impl OperatorSocket {
         let OperatorError { error, detail, problems, .. } = response.json().await.map_err(Failure::caused)?;
         let kind = match error.as_str() {
             "configuration_invalid" => FailureKind::Configuration,
+            "node_did_not_answer" => FailureKind::Temporary,
             _ if status == reqwest::StatusCode::FAILED_DEPENDENCY => FailureKind::Temporary,
             _ => FailureKind::Refused,
         };

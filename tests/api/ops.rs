@@ -408,3 +408,77 @@ on_sqlite! {
         assert_eq!(metrics.status(), 200, "probes and metrics need no credential");
     }
 }
+
+/// The requests to two nodes on one database, through the socket of the first one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_reaches_another_node_and_is_one_act() {
+    let Some(world) = World::on_postgres().await else { return };
+    let world = world.restart_with(|settings| settings.limits.operator_failures_per_minute = 0).await;
+    let other = world.beside_with(world.clock().clone(), |settings| settings.database.notify = false).await;
+    let id = other.server.app.nodes.id().to_string();
+    blackbox::eventually("both nodes have rows", async || {
+        let cluster = ask(&world, &Door::Socket, &Method::GET, &format!("{PREFIX}/cluster"), None).await.expect();
+        (cluster["nodes"].as_array().unwrap().len() == 2).then_some(())
+    })
+    .await;
+    let why = json!({ "reason": "a new kernel" });
+    let path = format!("{PREFIX}/nodes/{id}/drain");
+    let ready = async |world: &World| ask(world, &Door::Socket, &Method::GET, "/readyz", None).await.status;
+    let drained = ask(&world, &Door::Socket, &Method::POST, &path, Some(&why)).await.expect();
+    assert_eq!((drained["draining"].as_bool(), ready(&other).await, ready(&world).await), (Some(true), 503, 200));
+    ask(&world, &Door::Socket, &Method::POST, &path, Some(&why)).await.refused(409, "already_draining");
+    ask(&world, &Door::Socket, &Method::DELETE, &format!("{path}?reason=done"), None).await.expect();
+    assert_eq!(ready(&other).await, 200);
+
+    // The other node reads its own file.
+    let file = other.server.app.live.configured().named.clone().unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let changed = text.replace("link_reads_per_minute = 60", "link_reads_per_minute = 7");
+    assert_ne!(text, changed);
+    std::fs::write(&file, &changed).unwrap();
+    let reload = format!("{PREFIX}/config/reload");
+    let body = |dry_run: bool| json!({ "node": id, "reason": "a crawler", "dry_run": dry_run });
+    let before = acts(&world).await.len();
+    let preview = ask(&world, &Door::Socket, &Method::POST, &reload, Some(&body(true))).await.expect();
+    assert_eq!((&preview["applied"][0]["path"], &preview["act_id"]), (&json!(LIMIT), &Value::Null), "{preview}");
+    assert_eq!(acts(&world).await.len(), before);
+    let applied = ask(&world, &Door::Socket, &Method::POST, &reload, Some(&body(false))).await.expect();
+    assert_eq!(applied["applied"][0]["after"], 7, "{applied}");
+    assert_eq!(other.server.app.live.get().limits.link_reads_per_minute, 7);
+    let new = acts(&world).await;
+    assert_eq!((&new[0]["id"], &new[0]["after"]), (&applied["act_id"], &json!({ LIMIT: 7 })), "{:#}", new[0]);
+    std::fs::write(&file, text.replace("link_reads_per_minute = 60", "link_reads_per_minute = -1")).unwrap();
+    let broken = ask(&world, &Door::Socket, &Method::POST, &reload, Some(&body(false))).await;
+    broken.refused(422, "configuration_invalid");
+    assert!(!broken.body["problems"].as_array().unwrap().is_empty(), "{:#}", broken.body);
+
+    let found: Vec<_> =
+        acts(&world).await.into_iter().rev().map(|act| (act["act"].clone(), act["outcome"].clone())).collect();
+    let expected = [
+        ("node_drain", "applied"),
+        ("node_drain", "refused"),
+        ("node_undrain", "applied"),
+        ("config_reload", "applied"),
+        ("config_reload", "refused"),
+    ];
+    assert_eq!(json!(found), json!(expected));
+    let unknown = format!("{PREFIX}/nodes/unknown/drain");
+    ask(&world, &Door::Socket, &Method::POST, &unknown, Some(&why)).await.refused(404, "not_found");
+
+    // A node that was killed gets no answer: the order fails, and its act says so.
+    let order = domain::node_order::NodeOrder {
+        id: world.rng().uuid_v7(world.clock().now()).into(),
+        node: world.rng().uuid_v7(world.clock().now()).into(),
+        act: serde_json::from_value(new[0]["event"]["payload"].clone()).unwrap(),
+        dry_run: false,
+        until: world.clock().now(),
+    };
+    world.server.app.store.node_order_add(&order, world.clock().now()).await.unwrap();
+    let failed = blackbox::eventually("the order has failed", async || {
+        world.server.app.store.node_order_answer(order.id).await.unwrap()
+    })
+    .await;
+    assert_eq!((failed.status, &failed.body["error"]), (504, &json!("node_did_not_answer")));
+    let newest = acts(&world).await.swap_remove(0);
+    assert_eq!((&newest["id"], &newest["outcome"]), (&json!(order.id), &json!("failed")));
+}

@@ -13,6 +13,7 @@ mod error;
 pub mod installation;
 mod knowledge;
 mod live;
+pub mod nodes;
 pub mod overrides;
 pub mod pauses;
 pub mod phase;
@@ -43,7 +44,7 @@ use actors::presence::Presence;
 use actors::service_pause::ServicePauses;
 use actors::signin::SignIns;
 use actors::upstream::Upstream;
-use actors::watch::OverrideFollower;
+use actors::watch::{OrderExecutor, OverrideFollower};
 use actors::witness::Witnesses;
 use domain::ids::NodeId;
 use domain::node::CLOCK_DIFFERENCE_MAX;
@@ -130,6 +131,8 @@ pub struct AppState {
     pub ingestion: Ingestion,
     /// This node among the others.
     pub nodes: NodeTable,
+    /// Executes orders of operators to this node.
+    pub orders: OrderExecutor,
     /// Search of the knowledge API.
     pub search: Search<Embedder>,
     /// The stages that turn an added item into a memory.
@@ -208,7 +211,7 @@ impl App {
         let nodes = builder.nodes(&upstream, &knowledge.ingestion);
         let witnesses = installation::witnesses_of(&upstream, &settings)?;
 
-        let overrides = OverrideFollower::default();
+        let (overrides, orders) = (OverrideFollower::default(), OrderExecutor::default());
         let supervised = Supervised {
             builder: &builder,
             lookup: &lookup,
@@ -226,6 +229,7 @@ impl App {
             webhooks: webhooks.as_ref(),
             rules: rules.as_ref(),
             overrides: overrides.clone(),
+            orders: orders.clone(),
             wakers: Wakers::default(),
         };
         let root = start_actors(&rng, supervised).await?;
@@ -255,6 +259,7 @@ impl App {
             budgets: counters.budgets,
             ingestion: knowledge.ingestion,
             nodes,
+            orders,
             search: knowledge.search,
             pipeline: knowledge.pipeline,
             root,

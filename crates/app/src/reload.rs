@@ -64,6 +64,16 @@ impl App {
     /// Reads the configuration again, puts its live settings in force, and records `act`. Returns the result, and the id of the act.
     #[boxed]
     pub async fn reload(&self, act: OperatorAct) -> (Result<Reloaded, ReloadRefusal>, EventId) {
+        let (reloaded, act, outcome) = self.reload_unrecorded(act).await;
+        (reloaded, self.record_later(act, outcome))
+    }
+
+    /// The same without a record: returns the result, and the act to be recorded with its outcome.
+    #[boxed]
+    pub async fn reload_unrecorded(
+        &self,
+        act: OperatorAct,
+    ) -> (Result<Reloaded, ReloadRefusal>, OperatorAct, ActOutcome) {
         let reloaded = match self.read_again() {
             Ok(read) => self.apply(read).await.map_err(ReloadRefusal::from),
             Err(problems) => Err(problems.into()),
@@ -94,7 +104,7 @@ impl App {
                 (act, ActOutcome::Refused)
             }
         };
-        (reloaded, self.record_later(act, outcome))
+        (reloaded, act, outcome)
     }
 
     /// Reads the configuration again, from the places of the start.

@@ -21,7 +21,7 @@ use actors::presence::PresencePass;
 use actors::rule::RulePass;
 use actors::sequence::Sequence;
 use actors::upstream::Upstream;
-use actors::watch::{ChangeFeed, OverrideFollower};
+use actors::watch::{ChangeFeed, OrderExecutor, OverrideFollower};
 use actors::webhook::WebhookPass;
 use actors::witness::Witnesses;
 use actors::{ActorKind, jitter};
@@ -102,6 +102,7 @@ pub(super) struct Supervised<'s> {
     /// Only with the embedded log.
     pub rules: Option<&'s RulePass>,
     pub overrides: OverrideFollower,
+    pub orders: OrderExecutor,
     pub wakers: Wakers,
 }
 
@@ -202,6 +203,8 @@ impl Supervised<'_> {
             keep_retired_for: settings.claims.keep_keys_for(),
             overrides: self.overrides.clone(),
             pauses: self.builder.pauses.clone(),
+            node: self.builder.node,
+            orders: self.orders.clone(),
             waker: changed.clone(),
         };
         let janitor = Janitor {

@@ -91,6 +91,7 @@ pub mod mail;
 pub mod memory;
 pub mod merkle;
 pub mod node;
+pub mod node_order;
 pub mod operator;
 pub mod prices;
 mod reasons;

@@ -90,11 +90,21 @@ impl Store {
 
     /// Records the act of this handle, if it has one, in the transaction of its effect.
     pub(crate) async fn record_act(&self, tx: &mut Tx<'_>, now: Timestamp) -> Result<(), sqlx::Error> {
-        let Some(pending) = &self.act else { return Ok(()) };
-        pending.write(tx, pending.act.clone(), ActOutcome::Applied, now).await
+        self.record_outcome(tx, ActOutcome::Applied, now).await
     }
 
-    /// The same with the values that the effect changed.
+    /// Records the act of this handle with `outcome` in a transaction.
+    pub(crate) async fn record_outcome(
+        &self,
+        tx: &mut Tx<'_>,
+        outcome: ActOutcome,
+        now: Timestamp,
+    ) -> Result<(), sqlx::Error> {
+        let Some(pending) = &self.act else { return Ok(()) };
+        pending.write(tx, pending.act.clone(), outcome, now).await
+    }
+
+    /// The same as [`Self::record_act`], with the values that the effect changed.
     pub(crate) async fn record_change(
         &self,
         tx: &mut Tx<'_>,

@@ -13,6 +13,7 @@
 //! | [`device`] | codes by which computers are attached |
 //! | [`consent`] | consent levels |
 //! | [`setting`] | overrides of live settings |
+//! | [`node_order`] | orders of operators to other nodes |
 //! | [`service_pause`] | paused parts of the service |
 //! | [`signin`] | sign-in codes |
 //! | [`outbox`] | events of the service itself that wait to be forwarded |
@@ -73,6 +74,7 @@ pub mod machine;
 pub mod mail;
 pub mod memory;
 pub mod node;
+pub mod node_order;
 pub mod notice;
 pub mod operation;
 pub mod outbox;

@@ -1,7 +1,7 @@
 //! Bodies of the operator's API (`docs/operations.md#the-operators-api`).
 
 use domain::act::{ActKind, ActOutcome, ActReason};
-use domain::ids::EventId;
+use domain::ids::{EventId, NodeId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -99,8 +99,9 @@ pub struct NodeDrained {
     /// Whether it is unready, and its responses close their connections.
     pub draining: bool,
     /// Id of the recorded act.
-    #[schema(value_type = schema::UuidV7)]
-    pub act_id: EventId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::UuidV7>)]
+    pub act_id: Option<EventId>,
 }
 
 /// `GET /ops/v1/config`: settings of this node.
@@ -136,6 +137,9 @@ pub struct SettingEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReloadRequest {
+    /// Name of the host, or id, of the node; the node that answers if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// The reason: 1 to 500 characters on one line.
     #[schema(value_type = String, min_length = 1, max_length = 500)]
     pub reason: Option<String>,
@@ -297,4 +301,60 @@ pub struct ServicePauseEnded {
     /// Id of the recorded act.
     #[schema(value_type = schema::UuidV7)]
     pub act_id: EventId,
+}
+
+/// The answer to an order that another node has not answered yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OrderPending {
+    /// Always `true`.
+    pub pending: bool,
+    /// Id of the act, which is recorded when the order is executed or has failed; of no act in a dry run.
+    #[schema(value_type = schema::UuidV7)]
+    pub act_id: EventId,
+}
+
+/// `GET /ops/v1/cluster`: the nodes on one database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Cluster {
+    /// The nodes, in the order of their starts.
+    pub nodes: Vec<NodeEntry>,
+    /// Differences between nodes that should be equal, as sentences with the paths of settings.
+    pub differences: Vec<String>,
+    /// Overrides in force.
+    pub overrides: Vec<OverrideEntry>,
+    /// Pauses in force.
+    pub pauses: Vec<ServicePauseEntry>,
+}
+
+/// A server on the database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeEntry {
+    /// Id of its process.
+    #[schema(value_type = schema::UuidV7)]
+    pub id: NodeId,
+    /// Name of its host.
+    pub name: String,
+    /// Bound address of the public listener.
+    pub address: String,
+    /// Bound address of the operator's listener.
+    pub operator_address: String,
+    /// `ready`, `unready`, `draining` or `silent`.
+    pub status: String,
+    /// Why it is not ready; null while it is.
+    #[schema(required = true)]
+    pub unready: Option<String>,
+    /// Version of the program.
+    pub version: String,
+    /// Start of the SHA-256 of the settings that all nodes share.
+    pub configuration: String,
+    /// Time of its start, RFC 3339.
+    pub started_at: String,
+    /// Time of its last beat, RFC 3339.
+    pub last_beat_at: String,
+    /// How far its machine's clock is ahead of the database's.
+    pub clock_ahead_ms: i64,
+    /// Whether it signs the log.
+    pub sequencer: bool,
+    /// Number of running batches that it works on.
+    pub batches: u32,
 }

@@ -1,21 +1,21 @@
 //! `/ops/v1/config…`: the settings of this node, their places, and overrides.
 
+use app::App;
 use app::acts::Acting;
 use app::config::shown::shown;
 use app::overrides::{self, NewOverride, OverrideRefusal};
-use app::{App, Reloaded, SettingChange, host_name};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Extension, Path, State};
+use axum::response::Response;
 use domain::act::ActOutcome;
 use serde::Deserialize;
 use store::setting::SettingOverride;
-use wire::ops::{
-    OverrideEntry, OverrideList, OverrideRemoved, OverrideRequest, ReloadReport, ReloadRequest, SettingChanged,
-    SettingList,
-};
+use wire::ops::{OverrideEntry, OverrideList, OverrideRemoved, OverrideRequest, ReloadRequest, SettingList};
 
+use super::OpsState;
 use super::door::RequestedAct;
+use super::orders::carry_out;
 use super::refusal::Refusal;
 use super::request::{LASTS, OpsQuery, body, lasting, reason};
 
@@ -40,32 +40,15 @@ pub async fn show(
     Ok(Json(SettingList { settings }))
 }
 
-/// `POST /ops/v1/config/reload`: reads the configuration of this node again.
+/// `POST /ops/v1/config/reload`: reads the configuration of a node again.
 pub async fn reload(
-    State(app): State<App>,
+    State(state): State<OpsState>,
     Extension(requested): Extension<RequestedAct>,
     bytes: Bytes,
-) -> Result<Json<ReloadReport>, Refusal> {
-    let ReloadRequest { reason: why, dry_run } = body(&bytes)?;
-    let why = reason(why.as_deref())?;
-    if dry_run {
-        let report = app.reload_preview().await?;
-        return Ok(Json(reported(report, dry_run)));
-    }
-    let act = requested.act().because(Some(why));
-    let (reloaded, id) =
-        actors::detached(async move { app.reload(act).await }).await.map_err(|error| Refusal::fault(&error))?;
-    requested.is_recorded(id);
-    Ok(Json(ReloadReport { act_id: Some(id), ..reported(reloaded?, dry_run) }))
-}
-
-fn reported(Reloaded { applied, restart_needed, shadowed }: Reloaded, dry_run: bool) -> ReloadReport {
-    let changed = |changes: Vec<SettingChange>| {
-        let change = |SettingChange { path, before, after }| SettingChanged { path, before, after };
-        changes.into_iter().map(change).collect()
-    };
-    let (applied, shadowed) = (changed(applied), changed(shadowed));
-    ReloadReport { node: host_name(), dry_run, applied, restart_needed, shadowed, act_id: None }
+) -> Result<Response, Refusal> {
+    let ReloadRequest { node, reason: why, dry_run } = body(&bytes)?;
+    let act = requested.act().because(Some(reason(why.as_deref())?));
+    carry_out(state, &requested, node.as_deref(), (act, dry_run)).await
 }
 
 /// `GET /ops/v1/config/overrides`: the overrides in force.

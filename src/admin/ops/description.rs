@@ -6,9 +6,9 @@ use api::openapi::Schemas;
 use app::config::Settings;
 use serde_json::{Map, Value, json};
 use wire::ops::{
-    ActPage, ActShown, DrainRequest, NodeDrained, OperatorError, OverrideEntry, OverrideList, OverrideRemoved,
-    OverrideRequest, ReloadReport, ReloadRequest, ServicePauseEnded, ServicePauseEntry, ServicePauseList,
-    ServicePauseRequest, SettingList,
+    ActPage, ActShown, Cluster, DrainRequest, NodeDrained, OperatorError, OrderPending, OverrideEntry, OverrideList,
+    OverrideRemoved, OverrideRequest, ReloadReport, ReloadRequest, ServicePauseEnded, ServicePauseEntry,
+    ServicePauseList, ServicePauseRequest, SettingList,
 };
 
 use super::{OpsRoute, PREFIX, routes};
@@ -23,6 +23,8 @@ pub struct RouteDescription {
     query: &'static [(&'static str, &'static str)],
     body: Option<Schema>,
     answer: Schema,
+    /// Whether another node may have to answer.
+    is_order: bool,
     /// Statuses of errors that not every route has.
     refusals: &'static [(u16, &'static str)],
 }
@@ -44,6 +46,7 @@ pub(super) const LIST_ACTS: RouteDescription = RouteDescription {
     ],
     body: None,
     answer: Schemas::add::<ActPage>,
+    is_order: false,
     refusals: &[INVALID_QUERY],
 };
 
@@ -53,6 +56,7 @@ pub(super) const SHOW_ACT: RouteDescription = RouteDescription {
     query: &[],
     body: None,
     answer: Schemas::add::<ActShown>,
+    is_order: false,
     refusals: &[NOT_FOUND],
 };
 
@@ -62,6 +66,7 @@ pub(super) const SHOW_CONFIG: RouteDescription = RouteDescription {
     query: &[("path", "A setting or a section, such as `actors.ordered`; all settings if absent.")],
     body: None,
     answer: Schemas::add::<SettingList>,
+    is_order: false,
     refusals: &[NOT_FOUND, INVALID_QUERY],
 };
 
@@ -71,6 +76,7 @@ pub(super) const RELOAD: RouteDescription = RouteDescription {
     query: &[],
     body: Some(Schemas::add::<ReloadRequest>),
     answer: Schemas::add::<ReloadReport>,
+    is_order: true,
     refusals: &[(422, "configuration_invalid, reason_missing, invalid_request")],
 };
 
@@ -80,6 +86,7 @@ pub(super) const LIST_OVERRIDES: RouteDescription = RouteDescription {
     query: &[],
     body: None,
     answer: Schemas::add::<OverrideList>,
+    is_order: false,
     refusals: &[],
 };
 
@@ -89,6 +96,7 @@ pub(super) const SET_OVERRIDE: RouteDescription = RouteDescription {
     query: &[],
     body: Some(Schemas::add::<OverrideRequest>),
     answer: Schemas::add::<OverrideEntry>,
+    is_order: false,
     refusals: &[
         (409, "already_overridden"),
         (422, "configuration_invalid, not_live, override_too_long, reason_missing, invalid_request"),
@@ -101,6 +109,7 @@ pub(super) const UNSET_OVERRIDE: RouteDescription = RouteDescription {
     query: &[("node", "Name of the host of the only node that is affected; all nodes if absent."), REASON],
     body: None,
     answer: Schemas::add::<OverrideRemoved>,
+    is_order: false,
     refusals: &[(404, "no_override"), (422, "reason_missing, invalid_query")],
 };
 
@@ -110,6 +119,7 @@ pub(super) const LIST_PAUSES: RouteDescription = RouteDescription {
     query: &[],
     body: None,
     answer: Schemas::add::<ServicePauseList>,
+    is_order: false,
     refusals: &[],
 };
 
@@ -119,6 +129,7 @@ pub(super) const BEGIN_PAUSE: RouteDescription = RouteDescription {
     query: &[],
     body: Some(Schemas::add::<ServicePauseRequest>),
     answer: Schemas::add::<ServicePauseEntry>,
+    is_order: false,
     refusals: &[(409, "already_paused"), (422, "scope_not_possible, pause_too_long, reason_missing, invalid_request")],
 };
 
@@ -128,30 +139,43 @@ pub(super) const END_PAUSE: RouteDescription = RouteDescription {
     query: &[REASON],
     body: None,
     answer: Schemas::add::<ServicePauseEnded>,
+    is_order: false,
     refusals: &[NOT_FOUND, (422, "reason_missing, invalid_query")],
+};
+
+pub(super) const SHOW_CLUSTER: RouteDescription = RouteDescription {
+    id: "showCluster",
+    summary: "The nodes on this database, their differences, overrides and pauses",
+    query: &[],
+    body: None,
+    answer: Schemas::add::<Cluster>,
+    is_order: false,
+    refusals: &[],
 };
 
 const NODE_REFUSALS: &[(u16, &str)] = &[
     (404, "not_found, not_draining"),
-    (409, "already_draining"),
+    (409, "already_draining, node_ambiguous, node_silent, stopping"),
     (422, "reason_missing, invalid_request, invalid_query"),
 ];
 
 pub(super) const DRAIN: RouteDescription = RouteDescription {
     id: "drainNode",
-    summary: "Take this node out of service without ending it: it is unready, and its responses close their connections",
+    summary: "Take a node out of service without ending it: it is unready, and its responses close their connections",
     query: &[],
     body: Some(Schemas::add::<DrainRequest>),
     answer: Schemas::add::<NodeDrained>,
+    is_order: true,
     refusals: NODE_REFUSALS,
 };
 
 pub(super) const UNDRAIN: RouteDescription = RouteDescription {
     id: "undrainNode",
-    summary: "Put this node back into service",
+    summary: "Put a node back into service",
     query: &[REASON],
     body: None,
     answer: Schemas::add::<NodeDrained>,
+    is_order: true,
     refusals: NODE_REFUSALS,
 };
 
@@ -191,7 +215,7 @@ pub fn document(settings: &Settings) -> Value {
 }
 
 fn operation(route: &OpsRoute, schemas: &mut Schemas) -> Value {
-    let RouteDescription { id, summary, query, body, answer, refusals } = &route.description;
+    let RouteDescription { id, summary, query, body, answer, is_order, refusals } = &route.description;
     let parameter = |name: &str, place: &str, what: &str| {
         let is_required = place == "path" || name == "reason";
         json!({ "name": name, "in": place, "required": is_required, "description": what, "schema": { "type": "string" } })
@@ -201,7 +225,7 @@ fn operation(route: &OpsRoute, schemas: &mut Schemas) -> Value {
         .map(|name| {
             let what = match name {
                 "id" => "Id of the act, or of the pause.",
-                "node" => "Name of the host of this node.",
+                "node" => "Name of the host, or id, of the node.",
                 _ => "Path of the setting.",
             };
             parameter(name, "path", what)
@@ -212,6 +236,13 @@ fn operation(route: &OpsRoute, schemas: &mut Schemas) -> Value {
     let mut responses = Map::new();
     let content = |schema: Value| json!({ "application/json": { "schema": schema } });
     responses.insert("200".to_owned(), json!({ "description": "Done.", "content": content(answer(schemas)) }));
+    if *is_order {
+        let what = "The node has not answered within 2 seconds. The act says how it ended, 30 seconds later at most.";
+        let schema = schemas.add::<OrderPending>();
+        responses.insert("202".to_owned(), json!({ "description": what, "content": content(schema) }));
+        let what = "node_did_not_answer";
+        responses.insert("504".to_owned(), json!({ "description": what, "content": content(error.clone()) }));
+    }
     let changes =
         if route.act.is_some() { "role_needed, changes_are_off, no_operator" } else { "role_needed, no_operator" };
     let common = [(401, "unauthorized"), (403, changes), (424, "temporarily_unavailable, with Retry-After")];

@@ -1,65 +1,48 @@
-//! `POST` and `DELETE /ops/v1/nodes/{node}/drain`: takes this node out of service without ending it, and back.
+//! `GET /ops/v1/cluster`: the nodes on this database. `POST` and `DELETE /ops/v1/nodes/{node}/drain`: takes a node out of service without
+//! ending it, and back.
 
-use app::{App, host_name};
+use app::{App, nodes, overrides, pauses};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Extension, Path, State};
-use axum::http::StatusCode;
-use domain::act::{ActOutcome, ActReason, OperatorAct};
-use domain::clock::date_time;
-use wire::ops::{DrainRequest, NodeDrained};
+use axum::response::Response;
+use wire::ops::{Cluster, DrainRequest};
 
 use super::OpsState;
 use super::door::RequestedAct;
+use super::orders::carry_out;
 use super::refusal::Refusal;
 use super::request::{OpsQuery, WithReason, body, reason};
 
-/// `POST /ops/v1/nodes/{node}/drain`: takes this node out of service.
+/// `GET /ops/v1/cluster`: the nodes on this database, their differences, overrides and pauses.
+pub async fn cluster(State(app): State<App>) -> Result<Json<Cluster>, Refusal> {
+    let now = app.clock.now();
+    let (nodes, overrides, pauses) =
+        tokio::try_join!(nodes::list(&app.store, now), overrides::list(&app.store, now), pauses::list(&app.store, now))
+            .map_err(|error| Refusal::fault(&error))?;
+    let differences = app.nodes.seen().differences.into_iter().map(|found| found.text).collect();
+    Ok(Json(Cluster { nodes, differences, overrides, pauses }))
+}
+
+/// `POST /ops/v1/nodes/{node}/drain`: takes a node out of service.
 pub async fn drain(
-    State(OpsState { app, phases }): State<OpsState>,
+    State(state): State<OpsState>,
     Path(node): Path<String>,
     Extension(requested): Extension<RequestedAct>,
     bytes: Bytes,
-) -> Result<Json<NodeDrained>, Refusal> {
+) -> Result<Response, Refusal> {
     let DrainRequest { reason: why } = body(&bytes)?;
-    let act = on_this_node(requested.act(), &node)?.because(Some(reason(why.as_deref())?));
-    let why = act.reason.as_ref().map(ActReason::as_str).unwrap_or_default();
-    let by = format!("by {} since {}: {why}", act.by, date_time(app.clock.now()));
-    match phases.drain(by) {
-        None => Ok(recorded(&app, &requested, act, true)),
-        Some(first) => {
-            Err(Refusal::new(StatusCode::CONFLICT, "already_draining", format!("the node is drained {first}")))
-        }
-    }
+    let act = requested.act().on("node", &node).because(Some(reason(why.as_deref())?));
+    carry_out(state, &requested, Some(&node), (act, false)).await
 }
 
-/// `DELETE /ops/v1/nodes/{node}/drain`: puts this node back into service.
+/// `DELETE /ops/v1/nodes/{node}/drain`: puts a node back into service.
 pub async fn undrain(
-    State(OpsState { app, phases }): State<OpsState>,
+    State(state): State<OpsState>,
     Path(node): Path<String>,
     Extension(requested): Extension<RequestedAct>,
     OpsQuery(WithReason { reason: why }): OpsQuery<WithReason>,
-) -> Result<Json<NodeDrained>, Refusal> {
-    let act = on_this_node(requested.act(), &node)?.because(Some(reason(why.as_deref())?));
-    match phases.undrain() {
-        Some(_) => Ok(recorded(&app, &requested, act, false)),
-        None => Err(Refusal::new(StatusCode::NOT_FOUND, "not_draining", "no operator drains this node")),
-    }
-}
-
-/// Refuses another node: nodes have no credentials for each other.
-fn on_this_node(act: OperatorAct, node: &str) -> Result<OperatorAct, Refusal> {
-    let here = host_name();
-    if node == here {
-        return Ok(act.on("node", node));
-    }
-    Err(Refusal::not_found(format!("this server is on {here:?}: ask the server on {node:?} itself")))
-}
-
-fn recorded(app: &App, requested: &RequestedAct, act: OperatorAct, draining: bool) -> Json<NodeDrained> {
-    let node = host_name();
-    tracing::info!(%node, draining, by = %act.by, "an operator drains this node, or puts it back into service");
-    let act_id = app.record_later(act, ActOutcome::Applied);
-    requested.is_recorded(act_id);
-    Json(NodeDrained { node, draining, act_id })
+) -> Result<Response, Refusal> {
+    let act = requested.act().on("node", &node).because(Some(reason(why.as_deref())?));
+    carry_out(state, &requested, Some(&node), (act, false)).await
 }

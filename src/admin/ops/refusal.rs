@@ -9,6 +9,8 @@ use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::ids::EventId;
+use domain::node_order::OrderAnswer;
+use serde_json::json;
 use wire::ops::OperatorError;
 
 /// Time after which a client may repeat a request that could not be answered.
@@ -57,6 +59,22 @@ impl Refusal {
         let mut refusal = Self::new(StatusCode::FAILED_DEPENDENCY, "temporarily_unavailable", error);
         refusal.0.retry_after = Some(RETRY);
         refusal
+    }
+
+    /// The refusal as the answer to an order.
+    pub fn answer(&self) -> OrderAnswer {
+        OrderAnswer { status: self.0.status.as_u16(), body: json!(self.0.body) }
+    }
+
+    /// The refusal of another node.
+    pub fn of(OrderAnswer { status, body }: OrderAnswer) -> Self {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+        let detail = body["detail"].as_str().unwrap_or("the node refused it");
+        let refusal = Self::new(status, body["error"].as_str().unwrap_or("refused"), detail);
+        serde_json::from_value(body).map_or(refusal.clone(), |body| {
+            let retry_after = (status == StatusCode::FAILED_DEPENDENCY).then_some(RETRY);
+            Self(Box::new(Parts { status, body, retry_after, challenge: None }))
+        })
     }
 
     fn with_problems(mut self, problems: Vec<String>) -> Self {

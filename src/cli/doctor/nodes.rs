@@ -48,7 +48,7 @@ fn shown(nodes: &[NodeRecord]) -> String {
         leases.extend((node.batches > 0).then(|| format!("{} batches", node.batches)));
         vec![
             node.place(),
-            crate::cli::admin::node_status(node).to_owned(),
+            app::nodes::status(node).to_owned(),
             traits.version.clone(),
             short(&traits.configuration),
             format!("{} ms", traits.clock_ahead.num_milliseconds()),

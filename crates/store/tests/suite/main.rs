@@ -31,6 +31,7 @@ mod machines;
 mod mails;
 mod memories;
 mod near;
+mod node_orders;
 mod nodes;
 mod outbox;
 mod probes;

@@ -1,0 +1,51 @@
+//! Orders of operators to nodes.
+
+use domain::act::{ActAuthor, ActDoor, ActKind, ActOutcome, OperatorAct};
+use domain::node_order::{ExecutedOrder, NodeOrder, OrderAnswer};
+use serde_json::json;
+
+use crate::world::{World, at, now};
+use harness::on_each_database;
+
+fn order(world: &World, dry_run: bool, until: i64) -> NodeOrder {
+    let act = OperatorAct::new(ActKind::NodeDrain, ActAuthor::at(ActDoor::Shell), "node-2").on("node", "node-2");
+    NodeOrder {
+        id: world.rng.uuid_v7(now()).into(),
+        node: world.rng.uuid_v7(now()).into(),
+        act,
+        dry_run,
+        until: at(until),
+    }
+}
+
+fn executed(order: &NodeOrder, outcome: ActOutcome, status: u16) -> ExecutedOrder {
+    ExecutedOrder { act: order.act.clone(), outcome, answer: OrderAnswer { status, body: json!({ "node": "node-2" }) } }
+}
+
+on_each_database! {
+    async fn an_order_is_answered_once_with_one_act(world: &World) {
+        let store = &world.store;
+        store.installation_begin(world.rng.uuid_v7(now()).into()).await.unwrap();
+        let (first, preview) = (order(world, false, 30), order(world, true, 30));
+        for order in [&first, &preview] {
+            store.node_order_add(order, now()).await.unwrap();
+        }
+        let mut open = [first.clone(), preview.clone()];
+        open.sort_by_key(|order| order.id);
+        assert_eq!(store.node_orders_open().await.unwrap(), open);
+        assert_eq!(store.node_order_answer(first.id).await.unwrap(), None);
+        let applied = executed(&first, ActOutcome::Applied, 200);
+        let second = world.second().await;
+        assert!(second.node_order_settle(&first, &applied, at(1)).await.unwrap());
+        assert!(!store.node_order_settle(&first, &executed(&first, ActOutcome::Failed, 504), at(30)).await.unwrap());
+        assert_eq!(store.node_order_answer(first.id).await.unwrap(), Some(applied.answer));
+        assert!(store.node_order_settle(&preview, &executed(&preview, ActOutcome::Applied, 200), at(2)).await.unwrap());
+        assert_eq!(store.node_orders_open().await.unwrap(), []);
+        let acts = store.acts(None, 10).await.unwrap();
+        assert_eq!(acts.iter().map(|act| act.id).collect::<Vec<_>>(), [first.id], "a preview is no act");
+        // A day after its end an answered order is forgotten.
+        let day = 24 * 60 * 60;
+        store.node_order_add(&order(world, true, day + 60), at(day + 31)).await.unwrap();
+        assert_eq!(store.node_order_answer(first.id).await.unwrap(), None);
+    }
+}

@@ -1,0 +1,182 @@
+//! Orders to a node: the one that answers executes its own, and asks another one through the database (`docs/decisions/0042-orders-to-nodes.md`).
+
+use std::time::Duration;
+
+use app::acts::Acting;
+use app::phase::Phases;
+use app::{App, Reloaded, SettingChange, host_name};
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use domain::act::{ActKind, ActOutcome, ActReason, OperatorAct};
+use domain::clock::date_time;
+use domain::ids::{EventId, NodeId};
+use domain::node_order::{ExecutedOrder, NodeOrder, OrderAnswer};
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::Instant;
+use wire::ops::{NodeDrained, OrderPending, ReloadReport, SettingChanged};
+
+use super::OpsState;
+use super::door::RequestedAct;
+use super::refusal::Refusal;
+
+/// Time for which a request waits for the answer of another node.
+const WAITS: Duration = Duration::from_secs(2);
+
+/// Interval at which it looks for the answer.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Time after which an order without an answer has failed.
+const FAILS_AFTER: Duration = Duration::from_secs(30);
+
+/// Executes orders of other nodes to this one from now on.
+pub fn follow(app: &App, phases: &Phases) {
+    let (weak, phases) = (app.downgrade(), phases.clone());
+    app.orders.set(Box::new(move |order| {
+        let (app, phases) = (weak.upgrade(), phases.clone());
+        Box::pin(async move {
+            match app {
+                Some(app) => execute(&app, &phases, order.act, order.dry_run).await,
+                None => refused(order.act, &Refusal::new(StatusCode::CONFLICT, "stopping", "the node stops")),
+            }
+        })
+    }));
+}
+
+/// Carries an order out on the node with this name of the host or id, or on this one. The response names the act.
+pub async fn carry_out(
+    OpsState { app, phases }: OpsState,
+    requested: &RequestedAct,
+    node: Option<&str>,
+    (act, dry_run): (OperatorAct, bool),
+) -> Result<Response, Refusal> {
+    let Some(node) = destination(&app, node).await? else {
+        let here = app.clone();
+        let executed = actors::detached(async move { execute(&here, &phases, act, dry_run).await });
+        let ExecutedOrder { act, outcome, answer } = executed.await.map_err(|error| Refusal::fault(&error))?;
+        if dry_run {
+            return answered(answer, None);
+        }
+        let id = app.record_later(act, outcome);
+        requested.is_recorded(id);
+        return answered(answer, Some(id));
+    };
+    let act = OperatorAct { node: node.name, ..act };
+    let id = Acting::new(&app.store, (&app.clock, &app.rng), act.clone()).id;
+    let now = app.clock.now();
+    let order = NodeOrder { id, node: node.id, act, dry_run, until: now + FAILS_AFTER };
+    let store = app.store.clone();
+    let added = actors::detached(async move { store.node_order_add(&order, now).await });
+    added.await.map_err(|error| Refusal::fault(&error))?.map_err(|error| Refusal::fault(&error))?;
+    if !dry_run {
+        // The node that answers the order records the act.
+        requested.is_recorded(id);
+    }
+    let deadline = Instant::now() + WAITS;
+    while Instant::now() < deadline {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let answer = app.store.node_order_answer(id).await.map_err(|error| Refusal::fault(&error))?;
+        if let Some(answer) = answer {
+            return answered(answer, (!dry_run).then_some(id));
+        }
+    }
+    Ok((StatusCode::ACCEPTED, Json(OrderPending { pending: true, act_id: id })).into_response())
+}
+
+/// Another node on this database.
+struct Destination {
+    id: NodeId,
+    name: String,
+}
+
+/// The node with this name of its host or this id; `None` for this one.
+async fn destination(app: &App, node: Option<&str>) -> Result<Option<Destination>, Refusal> {
+    let Some(node) = node.filter(|node| *node != host_name() && *node != app.nodes.id().to_string()) else {
+        return Ok(None);
+    };
+    let nodes = app.store.nodes(app.clock.now()).await.map_err(|error| Refusal::fault(&error))?;
+    let names: Vec<String> = nodes.iter().map(|known| format!("{} ({})", known.traits.name, known.traits.id)).collect();
+    let mut found: Vec<_> =
+        nodes.into_iter().filter(|known| known.traits.name == node || known.traits.id.to_string() == node).collect();
+    if found.is_empty() {
+        let detail = format!("no node has this name or id: {}", names.join(", "));
+        return Err(Refusal::not_found(detail));
+    }
+    found.retain(|known| !known.is_silent());
+    if found.len() > 1 {
+        let detail = format!("several nodes have this name, so name the id: {}", names.join(", "));
+        return Err(Refusal::new(StatusCode::CONFLICT, "node_ambiguous", detail));
+    }
+    let silent = || Refusal::new(StatusCode::CONFLICT, "node_silent", "the node writes its row no more");
+    let known = found.pop().ok_or_else(silent)?;
+    Ok(Some(Destination { id: known.traits.id, name: known.traits.name }))
+}
+
+/// The response with an answer, which names the act.
+fn answered(mut answer: OrderAnswer, act_id: Option<EventId>) -> Result<Response, Refusal> {
+    if answer.status != StatusCode::OK.as_u16() {
+        return Err(Refusal::of(answer));
+    }
+    if let Some(id) = act_id {
+        answer.body["act_id"] = json!(id);
+    }
+    Ok(Json(answer.body).into_response())
+}
+
+/// Executes an order on this node.
+async fn execute(app: &App, phases: &Phases, act: OperatorAct, dry_run: bool) -> ExecutedOrder {
+    let node = host_name();
+    match act.act {
+        ActKind::NodeDrain => {
+            let why = act.reason.as_ref().map(ActReason::as_str).unwrap_or_default();
+            let by = format!("by {} since {}: {why}", act.by, date_time(app.clock.now()));
+            match phases.drain(by) {
+                None => drained(act, node, true),
+                Some(first) => {
+                    let detail = format!("the node is drained {first}");
+                    refused(act, &Refusal::new(StatusCode::CONFLICT, "already_draining", detail))
+                }
+            }
+        }
+        ActKind::NodeUndrain if phases.undrain().is_some() => drained(act, node, false),
+        ActKind::NodeUndrain => {
+            let detail = "no operator drains this node";
+            refused(act, &Refusal::new(StatusCode::NOT_FOUND, "not_draining", detail))
+        }
+        ActKind::ConfigReload if dry_run => match app.reload_preview().await {
+            Ok(report) => done(act, ActOutcome::Applied, &reported(node, report, dry_run)),
+            Err(refusal) => refused(act, &refusal.into()),
+        },
+        ActKind::ConfigReload => match app.reload_unrecorded(act).await {
+            (Ok(report), act, outcome) => done(act, outcome, &reported(node, report, dry_run)),
+            (Err(refusal), act, _) => refused(act, &refusal.into()),
+        },
+        _ => {
+            let detail = "this version of the server has no such order";
+            refused(act, &Refusal::invalid("invalid_request", detail))
+        }
+    }
+}
+
+fn drained(act: OperatorAct, node: String, draining: bool) -> ExecutedOrder {
+    tracing::info!(%node, draining, by = %act.by, "an operator drains this node, or puts it back into service");
+    done(act, ActOutcome::Applied, &NodeDrained { node, draining, act_id: None })
+}
+
+fn done(act: OperatorAct, outcome: ActOutcome, body: &impl Serialize) -> ExecutedOrder {
+    ExecutedOrder { act, outcome, answer: OrderAnswer { status: StatusCode::OK.as_u16(), body: json!(body) } }
+}
+
+fn refused(act: OperatorAct, refusal: &Refusal) -> ExecutedOrder {
+    ExecutedOrder { act, outcome: ActOutcome::Refused, answer: refusal.answer() }
+}
+
+fn reported(node: String, Reloaded { applied, restart_needed, shadowed }: Reloaded, dry_run: bool) -> ReloadReport {
+    let changed = |changes: Vec<SettingChange>| {
+        let change = |SettingChange { path, before, after }| SettingChanged { path, before, after };
+        changes.into_iter().map(change).collect()
+    };
+    let (applied, shadowed) = (changed(applied), changed(shadowed));
+    ReloadReport { node, dry_run, applied, restart_needed, shadowed, act_id: None }
+}
