@@ -312,7 +312,7 @@ on_each_database! {
             ready["degraded"].as_array().unwrap().iter().find(|part| part["part"] == "pauses").cloned()
         }).await;
         let reason = part["reason"].as_str().unwrap();
-        assert!(reason.starts_with("intake@lane:llm is paused until 2") && reason.ends_with(": a loop"), "{reason}");
+        assert!(reason.starts_with("intake@lane:llm is paused until 2") && reason.ends_with(" (a loop)"), "{reason}");
         let end = format!("{path}/{}?reason=done", begun["id"].as_str().unwrap());
         ask(&world, &Door::Socket, &delete, &end, None).await.expect();
         ask(&world, &Door::Socket, &delete, &end, None).await.refused(404, "not_found");

@@ -20,7 +20,7 @@ pages! {
         browser.look("held").await;
 
         // By keyboard: the page is paused and keeps what it shows.
-        browser.tab_to("Pause").await;
+        browser.tab_to("Do not renew").await;
         browser.type_keys(" ").await;
         assert_eq!(browser.evaluate("return document.querySelector('#pause').checked").await, json!(true));
 

@@ -159,7 +159,7 @@ impl fmt::Display for ServicePause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { part, scope, until, set_by, reason, .. } = self;
         let (target, until) = (Self::target(*part, scope), date_time(*until));
-        write!(f, "{target} is paused until {until} by {set_by}: {}", reason.as_str())
+        write!(f, "{target} is paused until {until} by {set_by} ({})", reason.as_str())
     }
 }
 
@@ -247,7 +247,7 @@ mod tests {
         let until = "1970-01-01T00:00:50";
         let words = known[2].to_string();
         assert!(
-            words.starts_with(&format!("mail is paused until {until}")) && words.ends_with(" by shell:0: why"),
+            words.starts_with(&format!("mail is paused until {until}")) && words.ends_with(" by shell:0 (why)"),
             "{words}"
         );
         let paused = Paused::by(&known, ServicePart::Mail, of, now).unwrap();
