@@ -8,11 +8,13 @@ mod acts;
 mod config;
 pub mod description;
 mod door;
+mod keys;
 mod node;
 mod orders;
 mod pauses;
 mod refusal;
 mod request;
+mod state;
 
 use std::sync::Arc;
 
@@ -20,7 +22,7 @@ use api::limits::RateLimiters;
 use app::App;
 use app::phase::Phases;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, FromRef};
+use axum::extract::DefaultBodyLimit;
 use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::{from_fn_with_state, map_response};
@@ -31,25 +33,13 @@ use domain::operator::OperatorRole;
 
 use self::description::RouteDescription;
 use self::door::Entrance;
+use self::state::OpsState;
 
 /// Path of all routes.
 pub const PREFIX: &str = "/ops/v1";
 
 /// Maximum size of a body, in bytes.
 const BODY_BYTES_MAX: usize = 64 * 1024;
-
-/// The state of the handlers.
-#[derive(Debug, Clone)]
-pub struct OpsState {
-    app: App,
-    phases: Phases,
-}
-
-impl FromRef<OpsState> for App {
-    fn from_ref(state: &OpsState) -> Self {
-        state.app.clone()
-    }
-}
 
 /// One route of the API.
 pub struct OpsRoute {
@@ -97,6 +87,14 @@ pub fn routes() -> Vec<OpsRoute> {
             description::UNSET_OVERRIDE,
         ),
         look("/cluster", get(node::cluster), description::SHOW_CLUSTER),
+        look("/keys", get(keys::list), description::LIST_KEYS),
+        operate(
+            Method::POST,
+            "/nodes/{node}/keys/{kind}/{key}/release",
+            ActKind::KeyRelease,
+            post(keys::release),
+            description::RELEASE_KEY,
+        ),
         look("/pauses", get(pauses::list), description::LIST_PAUSES),
         operate(Method::POST, "/pauses", ActKind::PauseBegin, post(pauses::begin), description::BEGIN_PAUSE),
         operate(Method::DELETE, "/pauses/{id}", ActKind::PauseEnd, delete(pauses::end), description::END_PAUSE),

@@ -3,6 +3,7 @@
 
 mod account;
 mod act;
+mod actor;
 mod agent;
 mod api_key;
 mod balance;
@@ -60,6 +61,9 @@ pub enum Command {
     /// List, show and verify the acts of operators
     #[command(subcommand)]
     Act(act::Command),
+    /// List keys with crashed actors, and end their quarantine
+    #[command(subcommand)]
+    Actor(actor::Command),
     /// List and drain the servers on this database
     #[command(subcommand)]
     Node(node::Command),
@@ -87,6 +91,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
             token::run(command);
             return Ok(());
         }
+        Command::Actor(command) => return actor::run(command, settings).await,
         Command::Node(node::Command::Drain(change)) => return node::change(settings, true, change).await,
         Command::Node(node::Command::Undrain(change)) => return node::change(settings, false, change).await,
         _ => {}
@@ -108,7 +113,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::Pauses(format) => pause::list(format, &context).await,
         Command::Node(node::Command::List(format)) => node::run(format, &context).await,
         Command::Log(command) => log::run(command, &context).await,
-        Command::Token(_) | Command::Node(_) => Ok(()),
+        Command::Actor(_) | Command::Token(_) | Command::Node(_) => Ok(()),
     };
     context.store.close().await;
     result

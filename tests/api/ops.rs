@@ -115,7 +115,11 @@ fn judge(method: &Method, path: &str, answer: &Answer) {
 
 /// A valid request to a route.
 fn valid(route: &OpsRoute) -> (String, Option<Value>) {
-    let path = format!("{PREFIX}{}", route.path).replace("{path}", LIMIT).replace("{node}", &app::host_name());
+    let path = format!("{PREFIX}{}", route.path)
+        .replace("{path}", LIMIT)
+        .replace("{node}", &app::host_name())
+        .replace("{kind}", "batches");
+    let path = path.replace("{key}", "019b76da-a800-7a67-8a14-94a3f41b0634");
     let path = path.replace("{id}", "019b76da-a800-7a67-8a14-94a3f41b0634");
     match route.method.as_str() {
         "PUT" => (path, Some(json!({ "value": 7, "reason": "a test", "replace": true }))),

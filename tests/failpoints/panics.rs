@@ -291,7 +291,7 @@ async fn an_approval_during_a_panic_applies_once_or_may_be_repeated() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_keeps_crashing_is_quarantined_alone() {
-    let (_home, server, machine) = world("claims.exchange=panic").await;
+    let (home, server, machine) = world("claims.exchange=panic").await;
     let identity = flow::identity(&server, &json!({ "type": "anonymous" })).await;
     let [poison, poison_id] = ["claim_token", "registration_id"].map(|name| flow::text(&identity, name));
     let healthy = registered(&server).await;
@@ -320,6 +320,22 @@ async fn a_key_that_keeps_crashing_is_quarantined_alone() {
         (&claims["quarantined"], &claims["restarts"], &claims["status"]),
         (&json!(1), &json!(0), &json!("running"))
     );
+
+    let crashed = home.run(&["admin", "actor", "crashed", "--json"]).json();
+    assert_eq!((crashed.as_array().unwrap().len(), &crashed[0]["kind"]), (1, &json!("claims")), "{crashed}");
+    assert_eq!((&crashed[0]["key"], &crashed[0]["crashes"]), (&json!(poison_id), &json!(3)), "{crashed}");
+    let (error, until) = (flow::text(&crashed[0], "error"), flow::text(&crashed[0], "quarantined_until"));
+    assert!(error.contains("claims.exchange") && until.ends_with('Z'), "{crashed}");
+    let release = || home.run(&["admin", "actor", "release", "claims", &poison_id, "--reason", "it is mended"]);
+    assert!(release().said().contains("is released"));
+    start(&server, &poison).await.expect(200);
+    release().refused(1, &["in no quarantine"]);
+    home.run(&["admin", "actor", "release", "mail", "1", "--reason", "why"])
+        .refused(1, &["claims, devices and batches"]);
+    let target = format!("claims:{poison_id}");
+    let acts = home.run(&["admin", "act", "list", "--target", &target, "--json"]).json();
+    let acts: Vec<_> = acts.as_array().unwrap().iter().map(|act| (&act["act"], &act["outcome"])).collect();
+    assert_eq!(json!(acts), json!([("key_release", "refused"), ("key_release", "applied")]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,6 +11,7 @@ mod builder;
 pub mod config;
 mod error;
 pub mod installation;
+mod keys;
 mod knowledge;
 mod live;
 pub mod nodes;

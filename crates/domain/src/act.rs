@@ -46,6 +46,7 @@ pub enum ActKind {
     NodeUndrain,
     PauseBegin,
     PauseEnd,
+    KeyRelease,
 }
 
 impl ActKind {

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use crate::address::{ActorCounts, Address};
 use crate::family::entry::Entry;
+pub use crate::family::quarantine::CrashedKey;
 use crate::family::registry::Registry;
 use crate::family::{Activation, Family, FamilyMessage, NotActivated};
 use crate::handle::Handle;
@@ -84,6 +85,16 @@ impl<A: KeyedActor> Directory<A> {
     /// Number of actors that exist, idle ones included.
     pub fn live(&self) -> usize {
         self.registry.live()
+    }
+
+    /// The keys with recently crashed actors, by the settings in force.
+    pub fn crashed_keys(&self) -> Vec<CrashedKey> {
+        self.registry.crashed_keys()
+    }
+
+    /// Ends the quarantine of the keys with this id in log lines; they get a clean record. Returns whether there was one.
+    pub fn release(&self, key: &str) -> bool {
+        self.registry.release(key)
     }
 
     /// Sends the message that `make` builds to the actor of `key`, and waits up to `deadline`, loading included, for the reply.

@@ -14,7 +14,7 @@
 #![expect(clippy::needless_pass_by_value, clippy::unused_self, reason = "the form of a message handler")]
 
 pub(crate) mod entry;
-mod quarantine;
+pub(crate) mod quarantine;
 pub(crate) mod registry;
 mod sweep;
 

@@ -82,10 +82,10 @@ pub struct ActShown {
     pub event: Value,
 }
 
-/// The body of `POST /ops/v1/nodes/{node}/drain`.
+/// The body of a change without other members.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct DrainRequest {
+pub struct ReasonRequest {
     /// The reason: 1 to 500 characters on one line.
     #[schema(value_type = String, min_length = 1, max_length = 500)]
     pub reason: Option<String>,
@@ -357,4 +357,44 @@ pub struct NodeEntry {
     pub sequencer: bool,
     /// Number of running batches that it works on.
     pub batches: u32,
+}
+
+/// `GET /ops/v1/keys`: keys of one node with recently crashed actors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CrashedKeyList {
+    /// Name of the host of the node.
+    pub node: String,
+    /// The keys, most crashes first.
+    pub keys: Vec<CrashedKeyEntry>,
+}
+
+/// A key with recently crashed actors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CrashedKeyEntry {
+    /// Kind of actor: `claims`, `devices` or `batches`.
+    pub kind: String,
+    /// Id of the registration, computer or batch.
+    pub key: String,
+    /// Crashes within `quarantine_window`, or those that led to the quarantine.
+    pub crashes: u32,
+    /// Why the last actor crashed.
+    pub error: String,
+    /// Time of the last crash, RFC 3339.
+    pub last_crash_at: String,
+    /// End of the quarantine, RFC 3339; null if the key is in none.
+    #[schema(required = true)]
+    pub quarantined_until: Option<String>,
+}
+
+/// The answer to `POST /ops/v1/nodes/{node}/keys/{kind}/{key}/release`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KeyReleased {
+    /// Name of the host of the node.
+    pub node: String,
+    /// Kind and id of the key, such as `claims:ID`.
+    pub key: String,
+    /// Id of the recorded act.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::UuidV7>)]
+    pub act_id: Option<EventId>,
 }

@@ -13,11 +13,11 @@ use serde::Deserialize;
 use store::setting::SettingOverride;
 use wire::ops::{OverrideEntry, OverrideList, OverrideRemoved, OverrideRequest, ReloadRequest, SettingList};
 
-use super::OpsState;
 use super::door::RequestedAct;
 use super::orders::carry_out;
 use super::refusal::Refusal;
 use super::request::{LASTS, OpsQuery, body, lasting, reason};
+use super::state::OpsState;
 
 /// The query of `GET /ops/v1/config`.
 #[derive(Deserialize)]

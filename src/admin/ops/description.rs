@@ -6,9 +6,9 @@ use api::openapi::Schemas;
 use app::config::Settings;
 use serde_json::{Map, Value, json};
 use wire::ops::{
-    ActPage, ActShown, Cluster, DrainRequest, NodeDrained, OperatorError, OrderPending, OverrideEntry, OverrideList,
-    OverrideRemoved, OverrideRequest, ReloadReport, ReloadRequest, ServicePauseEnded, ServicePauseEntry,
-    ServicePauseList, ServicePauseRequest, SettingList,
+    ActPage, ActShown, Cluster, CrashedKeyList, KeyReleased, NodeDrained, OperatorError, OrderPending, OverrideEntry,
+    OverrideList, OverrideRemoved, OverrideRequest, ReasonRequest, ReloadReport, ReloadRequest, ServicePauseEnded,
+    ServicePauseEntry, ServicePauseList, ServicePauseRequest, SettingList,
 };
 
 use super::{OpsRoute, PREFIX, routes};
@@ -153,6 +153,30 @@ pub(super) const SHOW_CLUSTER: RouteDescription = RouteDescription {
     refusals: &[],
 };
 
+pub(super) const LIST_KEYS: RouteDescription = RouteDescription {
+    id: "listCrashedKeys",
+    summary: "Keys of this node with recently crashed actors",
+    query: &[("kind", "Keys of this kind: `claims`, `devices` or `batches`.")],
+    body: None,
+    answer: Schemas::add::<CrashedKeyList>,
+    is_order: false,
+    refusals: &[NOT_FOUND, INVALID_QUERY],
+};
+
+pub(super) const RELEASE_KEY: RouteDescription = RouteDescription {
+    id: "releaseKey",
+    summary: "End the quarantine of a key on a node",
+    query: &[],
+    body: Some(Schemas::add::<ReasonRequest>),
+    answer: Schemas::add::<KeyReleased>,
+    is_order: true,
+    refusals: &[
+        (404, "not_found, not_quarantined"),
+        (409, "node_ambiguous, node_silent, stopping"),
+        (422, "reason_missing, invalid_request"),
+    ],
+};
+
 const NODE_REFUSALS: &[(u16, &str)] = &[
     (404, "not_found, not_draining"),
     (409, "already_draining, node_ambiguous, node_silent, stopping"),
@@ -163,7 +187,7 @@ pub(super) const DRAIN: RouteDescription = RouteDescription {
     id: "drainNode",
     summary: "Take a node out of service without ending it: it is unready, and its responses close their connections",
     query: &[],
-    body: Some(Schemas::add::<DrainRequest>),
+    body: Some(Schemas::add::<ReasonRequest>),
     answer: Schemas::add::<NodeDrained>,
     is_order: true,
     refusals: NODE_REFUSALS,
@@ -225,6 +249,8 @@ fn operation(route: &OpsRoute, schemas: &mut Schemas) -> Value {
         .map(|name| {
             let what = match name {
                 "id" => "Id of the act, or of the pause.",
+                "kind" => "`claims`, `devices` or `batches`.",
+                "key" => "Id of the registration, computer or batch.",
                 "node" => "Name of the host, or id, of the node.",
                 _ => "Path of the setting.",
             };

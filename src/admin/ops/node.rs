@@ -6,13 +6,13 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Extension, Path, State};
 use axum::response::Response;
-use wire::ops::{Cluster, DrainRequest};
+use wire::ops::{Cluster, ReasonRequest};
 
-use super::OpsState;
 use super::door::RequestedAct;
 use super::orders::carry_out;
 use super::refusal::Refusal;
 use super::request::{OpsQuery, WithReason, body, reason};
+use super::state::OpsState;
 
 /// `GET /ops/v1/cluster`: the nodes on this database, their differences, overrides and pauses.
 pub async fn cluster(State(app): State<App>) -> Result<Json<Cluster>, Refusal> {
@@ -31,7 +31,7 @@ pub async fn drain(
     Extension(requested): Extension<RequestedAct>,
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
-    let DrainRequest { reason: why } = body(&bytes)?;
+    let ReasonRequest { reason: why } = body(&bytes)?;
     let act = requested.act().on("node", &node).because(Some(reason(why.as_deref())?));
     carry_out(state, &requested, Some(&node), (act, false)).await
 }

@@ -15,11 +15,11 @@ use domain::node_order::{ExecutedOrder, NodeOrder, OrderAnswer};
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
-use wire::ops::{NodeDrained, OrderPending, ReloadReport, SettingChanged};
+use wire::ops::{KeyReleased, NodeDrained, OrderPending, ReloadReport, SettingChanged};
 
-use super::OpsState;
 use super::door::RequestedAct;
 use super::refusal::Refusal;
+use super::state::OpsState;
 
 /// Time for which a request waits for the answer of another node.
 const WAITS: Duration = Duration::from_secs(2);
@@ -152,6 +152,17 @@ async fn execute(app: &App, phases: &Phases, act: OperatorAct, dry_run: bool) ->
             (Ok(report), act, outcome) => done(act, outcome, &reported(node, report, dry_run)),
             (Err(refusal), act, _) => refused(act, &refusal.into()),
         },
+        ActKind::KeyRelease => {
+            let named = act.target.clone().unwrap_or_default();
+            let (kind, key) = named.split_once(':').unwrap_or_default();
+            if app.release_key(kind, key) {
+                tracing::info!(actor.kind = kind, actor.key = key, by = %act.by, "an operator ended a quarantine");
+                done(act, ActOutcome::Applied, &KeyReleased { node, key: named, act_id: None })
+            } else {
+                let detail = "this key is in no quarantine of this node";
+                refused(act, &Refusal::new(StatusCode::NOT_FOUND, "not_quarantined", detail))
+            }
+        }
         _ => {
             let detail = "this version of the server has no such order";
             refused(act, &Refusal::invalid("invalid_request", detail))

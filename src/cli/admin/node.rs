@@ -5,7 +5,7 @@ use app::{host_name, nodes};
 use clap::{Args, Subcommand};
 use domain::act::ActReason;
 use serde_json::{Value, json};
-use wire::ops::{DrainRequest, NodeDrained};
+use wire::ops::{NodeDrained, ReasonRequest};
 
 use super::context::AdminContext;
 use super::options::OutputFormat;
@@ -44,7 +44,7 @@ pub async fn change(settings: &Settings, drains: bool, DrainOptions { node, reas
     let node = node.clone().unwrap_or_else(host_name);
     let (socket, route) = (OperatorSocket::of(settings)?, format!("/ops/v1/nodes/{node}/drain"));
     let answer: NodeDrained = if drains {
-        socket.post(&route, &DrainRequest { reason: Some(reason.as_str().to_owned()) }).await?
+        socket.post(&route, &ReasonRequest { reason: Some(reason.as_str().to_owned()) }).await?
     } else {
         socket.delete(&route, reason).await?
     };

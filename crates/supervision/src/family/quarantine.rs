@@ -17,13 +17,41 @@ pub(crate) struct Quarantine<K> {
     sweep_at: usize,
 }
 
+/// A key with recently crashed actors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CrashedKey {
+    /// The id that log lines name.
+    pub key: String,
+    /// Crashes in the window, or those that led to the quarantine.
+    pub crashes: u32,
+    /// Why the last actor crashed.
+    pub error: String,
+    /// Time since the last crash.
+    pub crashed_ago: Duration,
+    /// Remaining time of the quarantine; `None` if the key is in none.
+    pub quarantined_for: Option<Duration>,
+}
+
 #[derive(Debug)]
-enum Record {
+struct Record {
+    state: State,
+    /// The id in log lines.
+    subject: String,
+    /// Why the last actor crashed.
+    error: String,
+    last_at: Instant,
+}
+
+#[derive(Debug)]
+enum State {
     /// Crashes inside the window, oldest first, fewer than the limit.
     Crashes(VecDeque<Instant>),
-    /// In quarantine until this time; afterwards the key has a clean record.
-    Until(Instant),
+    /// In quarantine until this time after this many crashes; afterwards the key has a clean record.
+    Until(Instant, u32),
 }
+
+/// Maximum number of characters of a kept error.
+const ERROR_MAX: usize = 400;
 
 impl<K> Default for Quarantine<K> {
     fn default() -> Self {
@@ -34,34 +62,71 @@ impl<K> Default for Quarantine<K> {
 impl<K: Eq + Hash> Quarantine<K> {
     /// Records a crash of this key's actor. Returns whether the key is in quarantine because of it, for the `quarantine_for` that is in
     /// force now.
-    pub(crate) fn on_crash(&mut self, settings: &ActorSettings, key: K, now: Instant) -> bool {
+    pub(crate) fn on_crash(
+        &mut self,
+        settings: &ActorSettings,
+        (key, subject, error): (K, String, &str),
+        now: Instant,
+    ) -> bool {
         let window = settings.quarantine_window;
         self.sweep(window, now);
-        let record = self.records.entry(key).or_insert_with(|| Record::Crashes(VecDeque::new()));
-        if !record.is_relevant(now, window) {
-            *record = Record::Crashes(VecDeque::new());
-        }
-        let Record::Crashes(crashes) = record else { return false };
-        crashes.retain(|&at| now < at + window);
-        crashes.push_back(now);
-        let is_quarantined = crashes.len() >= settings.quarantine_after as usize;
-        if is_quarantined {
-            *record = Record::Until(now + settings.quarantine_for);
-        }
+        let error = error.chars().take(ERROR_MAX).collect();
+        let state = match self.records.remove(&key) {
+            Some(known) if known.is_relevant(now, window) => known.state,
+            _ => State::Crashes(VecDeque::new()),
+        };
+        let (state, is_quarantined) = match state {
+            State::Until(..) => (state, false),
+            State::Crashes(mut crashes) => {
+                crashes.retain(|&at| now < at + window);
+                crashes.push_back(now);
+                if crashes.len() >= settings.quarantine_after as usize {
+                    let number = u32::try_from(crashes.len()).unwrap_or(u32::MAX);
+                    (State::Until(now + settings.quarantine_for, number), true)
+                } else {
+                    (State::Crashes(crashes), false)
+                }
+            }
+        };
+        self.records.insert(key, Record { state, subject, error, last_at: now });
         is_quarantined
+    }
+
+    /// The keys with crashes in the window, and those in quarantine.
+    pub(crate) fn crashed(&self, window: Duration, now: Instant) -> Vec<CrashedKey> {
+        let relevant = self.records.values().filter(|record| record.is_relevant(now, window));
+        let described = |record: &Record| {
+            let (crashes, quarantined_for) = match &record.state {
+                State::Crashes(crashes) => {
+                    let number = crashes.iter().filter(|&&at| now < at + window).count();
+                    (u32::try_from(number).unwrap_or(u32::MAX), None)
+                }
+                State::Until(until, crashes) => (*crashes, Some(*until - now)),
+            };
+            let (key, error) = (record.subject.clone(), record.error.clone());
+            CrashedKey { key, crashes, error, crashed_ago: now - record.last_at, quarantined_for }
+        };
+        relevant.map(described).collect()
+    }
+
+    /// Ends the quarantine of the keys with this subject, which get a clean record. Returns whether there was one.
+    pub(crate) fn release(&mut self, subject: &str, now: Instant) -> bool {
+        let before = self.records.len();
+        self.records.retain(|_, record| record.subject != subject || !record.is_quarantined(now));
+        self.records.len() < before
     }
 
     /// Fails with the remaining time if the key is in quarantine.
     pub(crate) fn check(&self, key: &K, now: Instant) -> Result<(), Duration> {
-        match self.records.get(key) {
-            Some(Record::Until(until)) if now < *until => Err(*until - now),
+        match self.records.get(key).map(|record| &record.state) {
+            Some(State::Until(until, _)) if now < *until => Err(*until - now),
             _ => Ok(()),
         }
     }
 
     /// Number of keys in quarantine.
     pub(crate) fn count(&self, now: Instant) -> usize {
-        self.records.values().filter(|record| matches!(record, Record::Until(until) if now < *until)).count()
+        self.records.values().filter(|record| record.is_quarantined(now)).count()
     }
 
     /// Keeps memory proportional to the number of keys that crashed recently.
@@ -75,10 +140,14 @@ impl<K: Eq + Hash> Quarantine<K> {
 
 impl Record {
     fn is_relevant(&self, now: Instant, window: Duration) -> bool {
-        match self {
-            Self::Crashes(crashes) => crashes.back().is_some_and(|&last| now < last + window),
-            Self::Until(until) => now < *until,
+        match &self.state {
+            State::Crashes(crashes) => crashes.back().is_some_and(|&last| now < last + window),
+            State::Until(..) => self.is_quarantined(now),
         }
+    }
+
+    fn is_quarantined(&self, now: Instant) -> bool {
+        matches!(self.state, State::Until(until, _) if now < until)
     }
 }
 
@@ -95,7 +164,7 @@ mod tests {
 
     impl World {
         fn on_crash(&mut self, key: u64, now: Instant) -> bool {
-            self.quarantine.on_crash(&self.settings, key, now)
+            self.quarantine.on_crash(&self.settings, (key, format!("k{key}"), "boom"), now)
         }
     }
 
@@ -149,6 +218,31 @@ mod tests {
         let released = now + Duration::from_secs(90);
         assert_eq!(world.quarantine.check(&1, released), Ok(()));
         assert!(!world.on_crash(1, released), "a released key starts with a clean record");
+    }
+
+    #[test]
+    fn crashed_keys_are_named_and_a_released_one_has_a_clean_record() {
+        let (mut world, now) = quarantine(2, 60, 90);
+        world.on_crash(1, now);
+        world.on_crash(2, now);
+        let later = now + Duration::from_secs(10);
+        assert!(world.on_crash(1, later));
+        let window = Duration::from_mins(1);
+        let mut crashed = world.quarantine.crashed(window, later);
+        crashed.sort_by(|one, other| one.key.cmp(&other.key));
+        let found = |key: &str, crashes, ago, quarantined: Option<u64>| CrashedKey {
+            key: key.to_owned(),
+            crashes,
+            error: "boom".to_owned(),
+            crashed_ago: Duration::from_secs(ago),
+            quarantined_for: quarantined.map(Duration::from_secs),
+        };
+        assert_eq!(crashed, [found("k1", 2, 0, Some(90)), found("k2", 1, 10, None)]);
+        assert!(!world.quarantine.release("k2", later), "it is in no quarantine");
+        assert!(world.quarantine.release("k1", later) && !world.quarantine.release("k1", later));
+        assert_eq!(world.quarantine.check(&1, later), Ok(()));
+        assert!(!world.on_crash(1, later), "its earlier crashes do not count");
+        assert!(world.quarantine.crashed(window, later + window).is_empty());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use dashmap::DashMap;
 use tokio::time::Instant;
 
 use super::entry::{Entry, Owner};
-use super::quarantine::Quarantine;
+use super::quarantine::{CrashedKey, Quarantine};
 use crate::keyed::KeyedActor;
 use crate::kind::{Kind, KindState};
 use crate::settings::ActorSettings;
@@ -69,6 +69,16 @@ impl<A: KeyedActor> Registry<A> {
         self.quarantine().count(Instant::now())
     }
 
+    /// The keys with recent crashes.
+    pub(crate) fn crashed_keys(&self) -> Vec<CrashedKey> {
+        self.quarantine().crashed(self.kind.settings().quarantine_window, Instant::now())
+    }
+
+    /// Ends the quarantine of the keys with this subject.
+    pub(crate) fn release(&self, subject: &str) -> bool {
+        self.quarantine().release(subject, Instant::now())
+    }
+
     pub(crate) fn may_activate(&self, key: &A::Key) -> Result<(), Unavailable> {
         if self.live() >= self.kind.settings().live_max {
             return Err(Unavailable::Overloaded);
@@ -98,7 +108,8 @@ impl<A: KeyedActor> Registry<A> {
         kind.crashes.increment(1);
         tracing::error!(actor.kind = kind.name, actor.key = %key, error, "a per-key actor crashed");
         let settings = kind.settings();
-        if self.quarantine().on_crash(&settings, entry.key().clone(), Instant::now()) {
+        let crash = (entry.key().clone(), key.to_string(), error);
+        if self.quarantine().on_crash(&settings, crash, Instant::now()) {
             kind.quarantines.increment(1);
             tracing::error!(
                 actor.kind = kind.name,
