@@ -23,6 +23,7 @@ use domain::{Clock, Timestamp};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use store::change::{Change, ChangeListener};
+use store::operator::OperatorChanges;
 use store::setting::SettingOverride;
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError, Waker};
@@ -46,50 +47,39 @@ const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// Minimum and maximum backoff before a new connection listens.
 const LISTEN_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-type Follow = Box<dyn Fn(Vec<SettingOverride>) -> BoxFuture<'static, Result<(), PassError>> + Send + Sync>;
+/// A function that is set once the server is built. Clones are the same.
+pub struct LateFunction<F>(Arc<OnceLock<F>>);
 
-/// Puts overrides of settings in force, once the server is built. Clones are the same.
-#[derive(Clone, Default)]
-pub struct OverrideFollower(Arc<OnceLock<Follow>>);
+/// Puts overrides of settings in force.
+pub type OverrideFollower =
+    LateFunction<Box<dyn Fn(Vec<SettingOverride>) -> BoxFuture<'static, Result<(), PassError>> + Send + Sync>>;
 
-impl fmt::Debug for OverrideFollower {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OverrideFollower").finish_non_exhaustive()
-    }
-}
+/// Executes orders to this node.
+pub type OrderExecutor = LateFunction<Box<dyn Fn(NodeOrder) -> BoxFuture<'static, ExecutedOrder> + Send + Sync>>;
 
-impl OverrideFollower {
-    /// Sets what each pass calls with the overrides in force.
-    pub fn set(&self, follow: Follow) {
+impl<F> LateFunction<F> {
+    /// Sets the function.
+    pub fn set(&self, function: F) {
         // Only the first one has an effect.
-        let _ = self.0.set(follow);
-    }
-
-    async fn follow(&self, overrides: Vec<SettingOverride>) -> Result<(), PassError> {
-        match self.0.get() {
-            Some(follow) => follow(overrides).await,
-            None => Ok(()),
-        }
+        let _ = self.0.set(function);
     }
 }
 
-type Execute = Box<dyn Fn(NodeOrder) -> BoxFuture<'static, ExecutedOrder> + Send + Sync>;
+impl<F> Clone for LateFunction<F> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
 
-/// Executes orders to this node, once the server is built. Clones are the same.
-#[derive(Clone, Default)]
-pub struct OrderExecutor(Arc<OnceLock<Execute>>);
+impl<F> Default for LateFunction<F> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
 
-impl fmt::Debug for OrderExecutor {
+impl<F> fmt::Debug for LateFunction<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OrderExecutor").finish_non_exhaustive()
-    }
-}
-
-impl OrderExecutor {
-    /// Sets the function that executes an order.
-    pub fn set(&self, execute: Execute) {
-        // Only the first one has an effect.
-        let _ = self.0.set(execute);
+        f.debug_struct("LateFunction").finish_non_exhaustive()
     }
 }
 
@@ -203,13 +193,13 @@ impl Pass for ChangeFeed {
         }
         let keys = self.store.assertion_keys(now, self.keep_retired_for).await?;
         self.claims.keyring().replace(&keys)?;
-        let overrides = self.store.setting_overrides(now).await?;
-        let mut ends = overrides.iter().any(|found| found.until.is_some());
-        self.overrides.follow(overrides).await?;
-        let pauses = self.store.service_pauses(now).await?;
-        ends |= !pauses.is_empty();
+        let OperatorChanges { overrides, pauses, orders } = self.store.operator_changes(now).await?;
+        let ends = overrides.iter().any(|found| found.until.is_some()) || !pauses.is_empty() || !orders.is_empty();
+        if let Some(follow) = self.overrides.0.get() {
+            follow(overrides).await?;
+        }
         self.pauses.replace(pauses);
-        ends |= self.execute_orders(seen, now).await?;
+        self.execute_orders(&orders, seen, now).await?;
         Ok(if more_registrations || more_devices {
             Next::AtOnce
         } else if is_listening && !ends {
@@ -221,11 +211,15 @@ impl Pass for ChangeFeed {
 }
 
 impl ChangeFeed {
-    /// Executes the orders to this node, and fails orders without an answer in time, of a node that stopped. Returns whether there are open ones.
-    async fn execute_orders(&self, seen: &mut ChangeCursor, now: Timestamp) -> Result<bool, PassError> {
-        let open = self.store.node_orders_open().await?;
+    /// Executes the orders to this node, and fails orders without an answer in time, of a node that stopped.
+    async fn execute_orders(
+        &self,
+        open: &[NodeOrder],
+        seen: &mut ChangeCursor,
+        now: Timestamp,
+    ) -> Result<(), PassError> {
         seen.executed.retain(|id, _| open.iter().any(|order| order.id == *id));
-        for order in &open {
+        for order in open {
             let executed = match (seen.executed.get(&order.id), self.orders.0.get()) {
                 (Some(executed), _) => executed.clone(),
                 (None, _) if order.until <= now => unanswered(order),
@@ -236,7 +230,7 @@ impl ChangeFeed {
             seen.executed.insert(order.id, executed.clone());
             self.store.node_order_settle(order, &executed, self.clock.now()).await?;
         }
-        Ok(!open.is_empty())
+        Ok(())
     }
 
     fn listen(&self) -> Ear {

@@ -13,6 +13,7 @@
 //! | [`device`] | codes by which computers are attached |
 //! | [`consent`] | consent levels |
 //! | [`setting`] | overrides of live settings |
+//! | [`operator`] | the changes of operators that each node follows |
 //! | [`node_order`] | orders of operators to other nodes |
 //! | [`service_pause`] | paused parts of the service |
 //! | [`signin`] | sign-in codes |
@@ -77,6 +78,7 @@ pub mod node;
 pub mod node_order;
 pub mod notice;
 pub mod operation;
+pub mod operator;
 pub mod outbox;
 pub mod pool;
 pub mod recorder;

@@ -146,6 +146,7 @@ pub enum Operation {
     ResendActs,
     ListSettingOverrides,
     OverrideSetting,
+    LookForChangesOfOperators,
     AddNodeOrder,
     ListNodeOrders,
     ReadNodeOrder,

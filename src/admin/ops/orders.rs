@@ -10,7 +10,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::act::{ActKind, ActOutcome, ActReason, OperatorAct};
 use domain::clock::date_time;
-use domain::ids::{EventId, NodeId};
+use domain::ids::EventId;
+use domain::node::{NodeRecord, NodeTraits};
 use domain::node_order::{ExecutedOrder, NodeOrder, OrderAnswer};
 use serde::Serialize;
 use serde_json::json;
@@ -84,33 +85,27 @@ pub async fn carry_out(
     Ok((StatusCode::ACCEPTED, Json(OrderPending { pending: true, act_id: id })).into_response())
 }
 
-/// Another node on this database.
-struct Destination {
-    id: NodeId,
-    name: String,
-}
-
 /// The node with this name of its host or this id; `None` for this one.
-async fn destination(app: &App, node: Option<&str>) -> Result<Option<Destination>, Refusal> {
+async fn destination(app: &App, node: Option<&str>) -> Result<Option<NodeTraits>, Refusal> {
     let Some(node) = node.filter(|node| *node != host_name() && *node != app.nodes.id().to_string()) else {
         return Ok(None);
     };
     let nodes = app.store.nodes(app.clock.now()).await.map_err(|error| Refusal::fault(&error))?;
-    let names: Vec<String> = nodes.iter().map(|known| format!("{} ({})", known.traits.name, known.traits.id)).collect();
-    let mut found: Vec<_> =
-        nodes.into_iter().filter(|known| known.traits.name == node || known.traits.id.to_string() == node).collect();
-    if found.is_empty() {
+    let names: Vec<String> =
+        nodes.iter().map(|record| format!("{} ({})", record.traits.name, record.traits.id)).collect();
+    let is_named = |record: &NodeRecord| record.traits.name == node || record.traits.id.to_string() == node;
+    let mut matches: Vec<NodeRecord> = nodes.into_iter().filter(is_named).collect();
+    if matches.is_empty() {
         let detail = format!("no node has this name or id: {}", names.join(", "));
         return Err(Refusal::not_found(detail));
     }
-    found.retain(|known| !known.is_silent());
-    if found.len() > 1 {
+    matches.retain(|record| !record.is_silent());
+    if matches.len() > 1 {
         let detail = format!("several nodes have this name, so name the id: {}", names.join(", "));
         return Err(Refusal::new(StatusCode::CONFLICT, "node_ambiguous", detail));
     }
     let silent = || Refusal::new(StatusCode::CONFLICT, "node_silent", "the node writes its row no more");
-    let known = found.pop().ok_or_else(silent)?;
-    Ok(Some(Destination { id: known.traits.id, name: known.traits.name }))
+    Ok(Some(matches.pop().ok_or_else(silent)?.traits))
 }
 
 /// The response with an answer, which names the act.
@@ -153,11 +148,11 @@ async fn execute(app: &App, phases: &Phases, act: OperatorAct, dry_run: bool) ->
             (Err(refusal), act, _) => refused(act, &refusal.into()),
         },
         ActKind::KeyRelease => {
-            let named = act.target.clone().unwrap_or_default();
-            let (kind, key) = named.split_once(':').unwrap_or_default();
+            let target = act.target.clone().unwrap_or_default();
+            let (kind, key) = target.split_once(':').unwrap_or_default();
             if app.release_key(kind, key) {
                 tracing::info!(actor.kind = kind, actor.key = key, by = %act.by, "an operator ended a quarantine");
-                done(act, ActOutcome::Applied, &KeyReleased { node, key: named, act_id: None })
+                done(act, ActOutcome::Applied, &KeyReleased { node, key: target, act_id: None })
             } else {
                 let detail = "this key is in no quarantine of this node";
                 refused(act, &Refusal::new(StatusCode::NOT_FOUND, "not_quarantined", detail))

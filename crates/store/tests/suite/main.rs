@@ -33,6 +33,7 @@ mod memories;
 mod near;
 mod node_orders;
 mod nodes;
+mod operators;
 mod outbox;
 mod probes;
 mod replica;
