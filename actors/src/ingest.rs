@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use domain::Digest;
 use domain::batch::{BatchKind, Item, Journal, Message, MessageId};
 use domain::ids::{BatchId, SpaceId, UserAccountId};
-use domain::service_pause::{PauseSubject, ServicePart};
+use domain::service_pause::ServicePart;
 use store::batch::{Batch, BatchAccess, BatchCreate, IdempotencyKey, NewBatch};
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
@@ -81,7 +81,7 @@ impl Ingestion {
         Submission { kind, account, spaces, key_spaces, items, repeat }: &Submission,
     ) -> Result<AddedBatch, InfraError> {
         let Dependencies { store, clock, rng, settings, imports_running_max, pauses, .. } = &*self.dependencies;
-        pauses.check_for(ServicePart::Batches, PauseSubject { account: Some(account), ..PauseSubject::default() })?;
+        pauses.check_account(ServicePart::Batches, account)?;
         let now = clock.now();
         let id = rng.uuid_v7(now).into();
         let since = now - settings.idempotency_kept;

@@ -69,7 +69,7 @@ impl Intake {
     #[boxed]
     pub async fn submit(&self, sender: Sender, body: Bytes) -> Result<IntakeOutcome, Unavailable> {
         if let Err(paused) = self.processor.check_pauses(&sender, None) {
-            return Ok(IntakeOutcome::from(paused).counted());
+            return Ok(IntakeOutcome::Paused(paused).counted());
         }
         let payer = sender.payer();
         // A sender that disconnects after this point is charged too: its event may be recorded.
@@ -91,7 +91,7 @@ impl Intake {
             let opened = Sealed::open(&body, self.body_bytes_max, &self.agents);
             let lane = opened.as_ref().ok().map(|sealed| sealed.envelope.lane);
             if let Err(paused) = self.processor.check_pauses(&sender, lane) {
-                return Ok(IntakeOutcome::from(paused).counted());
+                return Ok(IntakeOutcome::Paused(paused).counted());
             }
             self.processor.grouped(self.processor.received(sender, body, opened)).await
         });

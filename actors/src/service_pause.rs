@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use domain::Clock;
+use domain::ids::UserAccountId;
 use domain::service_pause::{PauseSubject, Paused, ServicePart, ServicePause};
 
 /// The pauses in force. A check costs one atomic load while nothing is paused. Clones share them.
@@ -42,13 +43,18 @@ impl ServicePauses {
         self.check_for(part, PauseSubject::default())
     }
 
+    /// Refuses a request of an account while the part is paused for it, or for all.
+    pub fn check_account(&self, part: ServicePart, account: &UserAccountId) -> Result<(), Paused> {
+        self.check_for(part, PauseSubject { account: Some(account), ..PauseSubject::default() })
+    }
+
     /// Refuses a request while the part is paused for its account, computer or lane, or for all.
     pub fn check_for(&self, part: ServicePart, subject: PauseSubject<'_>) -> Result<(), Paused> {
-        let known = self.known.load();
-        if known.is_empty() {
+        let pauses = self.known.load();
+        if pauses.is_empty() {
             return Ok(());
         }
-        Paused::by(&**known, part, subject, self.clock.now()).map_or(Ok(()), Err)
+        Paused::by(&**pauses, part, subject, self.clock.now()).map_or(Ok(()), Err)
     }
 
     /// Whether the part is paused for all.

@@ -19,7 +19,7 @@ use std::time::Duration;
 use domain::clock::delta;
 use domain::fair::{FairQueue, SlowTurns, Speed, Turn};
 use domain::ids::{UserAccountId, WebhookId};
-use domain::service_pause::{PauseSubject, ServicePart};
+use domain::service_pause::ServicePart;
 use domain::webhook::{DisabledWhy, delay_after};
 use domain::{Clock, Rng, Timestamp};
 use store::webhook::{AfterTry, DueDelivery, TryResult};
@@ -123,8 +123,7 @@ impl WebhookPass {
     }
 
     fn is_paused(&self, account: &UserAccountId) -> bool {
-        let subject = PauseSubject { account: Some(account), ..PauseSubject::default() };
-        self.pauses.check_for(ServicePart::Webhooks, subject).is_err()
+        self.pauses.check_account(ServicePart::Webhooks, account).is_err()
     }
 
     /// Sends to an endpoint for one turn; returns its speed.

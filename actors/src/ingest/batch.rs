@@ -13,7 +13,7 @@ use domain::batch::{BatchEnd, BatchKind, Item, ItemOutcome, Journal};
 use domain::filter::FilterSettings;
 use domain::ids::{BatchId, UserAccountId};
 use domain::item::Fault;
-use domain::service_pause::{PauseSubject, ServicePart};
+use domain::service_pause::ServicePart;
 use futures_util::FutureExt;
 use knowledge::Prepared;
 use knowledge::prepare::ItemPosition;
@@ -248,17 +248,13 @@ impl BatchAdd {
         if is_cancelled { self.cancel(state).await } else { self.fill(myself, state).await }
     }
 
-    fn is_paused(&self, account: &UserAccountId) -> bool {
-        let subject = PauseSubject { account: Some(account), ..PauseSubject::default() };
-        self.dependencies.pauses.check_for(ServicePart::Batches, subject).is_err()
-    }
-
     /// Starts preparations up to the limit; at most half of them for one host, since requests to a host are sequential and other hosts
     /// should not wait. Ends the batch when no items are left.
     async fn fill(&self, myself: &SelfRef<Self>, state: &mut BatchState) -> Result<(), StoreError> {
         let Some(filter) = state.filter.clone() else { return Ok(()) };
         let at_once = self.dependencies.settings.items_at_once;
-        if !state.waiting.is_empty() && self.is_paused(&state.batch.account) {
+        let allowed = self.dependencies.pauses.check_account(ServicePart::Batches, &state.batch.account);
+        if !state.waiting.is_empty() && allowed.is_err() {
             if !state.is_paused {
                 state.is_paused = true;
                 myself.send_after(CONTINUE_EVERY, || BatchMessage::Continue);

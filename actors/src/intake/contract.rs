@@ -82,12 +82,6 @@ impl From<Unavailable> for IntakeOutcome {
     }
 }
 
-impl From<Paused> for IntakeOutcome {
-    fn from(refusal: Paused) -> Self {
-        Self::Paused(refusal)
-    }
-}
-
 impl IntakeOutcome {
     pub(super) const STORE_UNAVAILABLE: Self = Self::Unavailable { reason: "store_unavailable", retry_after: SOON };
 

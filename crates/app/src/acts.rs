@@ -42,6 +42,14 @@ pub enum ActFault<E: Error + 'static> {
     Record(StoreError),
 }
 
+impl From<ActFault<Self>> for StoreError {
+    fn from(fault: ActFault<Self>) -> Self {
+        match fault {
+            ActFault::Effect(error) | ActFault::Record(error) => error,
+        }
+    }
+}
+
 impl Acting {
     /// Prepares the record of an act that is done now.
     pub fn new(store: &Store, (clock, rng): (&Clock, &Rng), act: OperatorAct) -> Self {

@@ -10,7 +10,7 @@ use store::setting::{OverrideSet, SettingOverride};
 use store::{Store, StoreError};
 use wire::ops::OverrideEntry;
 
-use crate::acts::{ActFault, Acting};
+use crate::acts::Acting;
 use crate::config::Problems;
 use crate::config::live::{is_live, is_reloaded};
 use crate::config::reading::{environment_name, value_of};
@@ -54,14 +54,6 @@ pub enum OverrideRefusal {
     Store(#[from] StoreError),
 }
 
-impl From<ActFault<StoreError>> for OverrideRefusal {
-    fn from(fault: ActFault<StoreError>) -> Self {
-        match fault {
-            ActFault::Effect(error) | ActFault::Record(error) => Self::Store(error),
-        }
-    }
-}
-
 impl NewOverride<'_> {
     /// Checks the value by the rules of the file, together with the other overrides of the node. `in_force` are all overrides in force, `file`
     /// was named on the command line, and `lasts_max` is `admin.override_max`.
@@ -96,7 +88,7 @@ pub async fn set(
     now: Timestamp,
 ) -> Result<(), OverrideRefusal> {
     let set = acting.store.setting_override(new, replaces, now).await;
-    match acting.settle(set).await? {
+    match acting.settle(set).await.map_err(StoreError::from)? {
         OverrideSet::Set => Ok(()),
         OverrideSet::Taken(old) => Err(OverrideRefusal::Taken(old)),
     }
@@ -106,7 +98,7 @@ pub async fn set(
 #[boxed]
 pub async fn unset(acting: &Acting, path: &str, node: Option<&str>, now: Timestamp) -> Result<(), OverrideRefusal> {
     let ended = acting.store.setting_override_end(path, node, now).await;
-    if acting.settle(ended).await? { Ok(()) } else { Err(OverrideRefusal::Absent) }
+    if acting.settle(ended).await.map_err(StoreError::from)? { Ok(()) } else { Err(OverrideRefusal::Absent) }
 }
 
 /// The overrides in force for readers.

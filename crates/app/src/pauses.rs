@@ -11,7 +11,7 @@ use store::service_pause::PauseBegin;
 use store::{Store, StoreError};
 use wire::ops::ServicePauseEntry;
 
-use crate::acts::{ActFault, Acting};
+use crate::acts::Acting;
 
 /// A pause that an operator asks for.
 #[derive(Debug, Clone)]
@@ -53,14 +53,6 @@ pub enum PauseRefusal {
     Store(#[from] StoreError),
 }
 
-impl From<ActFault<StoreError>> for PauseRefusal {
-    fn from(fault: ActFault<StoreError>) -> Self {
-        match fault {
-            ActFault::Effect(error) | ActFault::Record(error) => Self::Store(error),
-        }
-    }
-}
-
 impl NewPause {
     /// The act of beginning it.
     pub fn act(&self, act: OperatorAct, now: Timestamp) -> OperatorAct {
@@ -93,7 +85,7 @@ pub async fn begin(
     let NewPause { part, scope, reason, lasts, replaces } = new;
     let pause = ServicePause { id: acting.id, part, scope, until: now + lasts, set_by: acting.author.clone(), reason };
     let begun = acting.store.service_pause_begin(&pause, replaces, now).await;
-    match acting.settle(begun).await? {
+    match acting.settle(begun).await.map_err(StoreError::from)? {
         PauseBegin::Begun => Ok(pause),
         PauseBegin::Taken(old) => Err(PauseRefusal::Taken(old)),
     }
@@ -103,7 +95,7 @@ pub async fn begin(
 #[boxed]
 pub async fn end(acting: &Acting, id: EventId, now: Timestamp) -> Result<(), PauseRefusal> {
     let ended = acting.store.service_pause_end(id, now).await;
-    if acting.settle(ended).await? { Ok(()) } else { Err(PauseRefusal::Absent) }
+    if acting.settle(ended).await.map_err(StoreError::from)? { Ok(()) } else { Err(PauseRefusal::Absent) }
 }
 
 /// The pauses in force for readers.

@@ -36,9 +36,9 @@ pub async fn begin(
     let (new, now) = (NewPause { part, scope, reason, lasts, replaces }, app.clock.now());
     let acting = requested.acting(&app, new.act(requested.act(), now));
     let (id, lasts_max) = (acting.id, app.live.get().admin.override_max);
-    let begun = actors::detached(async move { pauses::begin(&acting, new, lasts_max, now).await });
-    let begun = begun.await.map_err(|error| Refusal::fault(&error))??;
-    Ok(Json(ServicePauseEntry { act_id: Some(id), ..pauses::described(&begun) }))
+    let work = actors::detached(async move { pauses::begin(&acting, new, lasts_max, now).await });
+    let pause = work.await.map_err(|error| Refusal::fault(&error))??;
+    Ok(Json(ServicePauseEntry { act_id: Some(id), ..pauses::described(&pause) }))
 }
 
 /// `DELETE /ops/v1/pauses/{id}`: ends a pause.
@@ -52,11 +52,11 @@ pub async fn end(
     let id: EventId = id.parse().map_err(|_| Refusal::not_found("no pause has this id"))?;
     let now = app.clock.now();
     let in_force = app.store.service_pauses(now).await.map_err(|error| Refusal::fault(&error))?;
-    let found = in_force.iter().find(|pause| pause.id == id);
-    let target = found.map_or_else(|| id.to_string(), |pause| ServicePause::target(pause.part, &pause.scope));
+    let pause = in_force.iter().find(|pause| pause.id == id);
+    let target = pause.map_or_else(|| id.to_string(), |pause| ServicePause::target(pause.part, &pause.scope));
     let acting = requested.acting(&app, requested.act().on("pause", target).because(Some(why)));
     let act_id = acting.id;
-    let ended = actors::detached(async move { pauses::end(&acting, id, now).await });
-    ended.await.map_err(|error| Refusal::fault(&error))??;
+    let work = actors::detached(async move { pauses::end(&acting, id, now).await });
+    work.await.map_err(|error| Refusal::fault(&error))??;
     Ok(Json(ServicePauseEnded { id, act_id }))
 }

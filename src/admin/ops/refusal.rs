@@ -69,12 +69,12 @@ impl Refusal {
     /// The refusal of another node.
     pub fn of(OrderAnswer { status, body }: OrderAnswer) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
-        let detail = body["detail"].as_str().unwrap_or("the node refused it");
-        let refusal = Self::new(status, body["error"].as_str().unwrap_or("refused"), detail);
-        serde_json::from_value(body).map_or(refusal.clone(), |body| {
-            let retry_after = (status == StatusCode::FAILED_DEPENDENCY).then_some(RETRY);
-            Self(Box::new(Parts { status, body, retry_after, challenge: None }))
-        })
+        let mut refusal = Self::new(status, "refused", "the node refused it");
+        if let Ok(body) = serde_json::from_value(body) {
+            refusal.0.body = body;
+        }
+        refusal.0.retry_after = (status == StatusCode::FAILED_DEPENDENCY).then_some(RETRY);
+        refusal
     }
 
     fn with_problems(mut self, problems: Vec<String>) -> Self {
