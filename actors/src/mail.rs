@@ -3,8 +3,8 @@
 //! Two kinds of mail:
 //! * A *sign-in code* exists only in memory, since codes are never stored in the clear. Each is tried for a few minutes in its own task, so
 //!   that none waits for another; a limit bounds the concurrent tasks. After that the person requests a new code.
-//! * A *notice* was committed together with its cause. The actor looks for notices every other second, retries with growing delays, and
-//!   gives up very old ones. Each try is leased in the row, so that two nodes do not send the same mail.
+//! * A *notice* was committed together with its cause. The actor looks for notices when one was committed and every `mail.drain_every`,
+//!   retries with growing delays, and gives up very old ones. Each try is leased in the row, so that two nodes do not send the same mail.
 //!
 //! **If it crashes:** tasks in progress still send their codes; notices are read again from the store. A mail that was sent without being
 //! recorded as sent is sent again with the same `Message-ID`.

@@ -45,7 +45,7 @@ impl Default for MailSettings {
         Self {
             transport: TransportKind::Files,
             from: None,
-            drain_every: Duration::from_secs(2),
+            drain_every: Duration::from_secs(5),
             backoff_min: Duration::from_secs(1),
             backoff_max: Duration::from_mins(30),
             give_up_after: Duration::from_hours(48),
