@@ -97,8 +97,10 @@ fn introduce(app: &App, readiness: &Readiness, phases: &Phases, listeners: Liste
         let (app, readiness, phases) = (weak.upgrade(), readiness.clone(), phases.clone());
         let is_draining = phases.is_leaving();
         Box::pin(async move {
-            let report = readiness.look(&app?, &phases).await;
-            Some(Standing { unready: report.reasons(), is_draining })
+            let app = app?;
+            let report = readiness.look(&app, &phases).await;
+            let crashed_keys = app.keyed_actors().crashed(app.clock.now());
+            Some(Standing { unready: report.reasons(), is_draining, crashed_keys })
         })
     });
     app.nodes.introduce(listeners.public.to_string(), listeners.operator.to_string(), standing);

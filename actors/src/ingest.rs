@@ -144,6 +144,11 @@ impl Ingestion {
         self.batches.announce(|| BatchMessage::HandOver);
     }
 
+    /// Releases the lease of one batch, if an actor of this process has it.
+    pub fn hand_over_batch(&self, id: BatchId) {
+        self.batches.hint(&id, |_: Reply<()>| BatchMessage::HandOver);
+    }
+
     /// The journal of a running batch, as it grows; `None` if the batch has ended or does not exist.
     async fn follow(&self, id: BatchId) -> Result<Option<JournalReceiver>, InfraError> {
         let ask = |reply| BatchMessage::Join { reply };

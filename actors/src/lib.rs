@@ -16,6 +16,7 @@ mod infra_error;
 pub mod ingest;
 pub mod intake;
 pub mod janitor;
+pub mod keys;
 pub mod kind;
 pub mod lookup;
 pub mod mail;

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use chrono::TimeDelta;
+use domain::actor_key::CrashRecord;
 use domain::ids::NodeId;
 use domain::node::{Difference, DifferenceKind, NodeRecord, NodeTraits, SettingPrints, differences};
 use domain::{Clock, Digest};
@@ -23,13 +24,15 @@ use store::node::NodeBeat;
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
 
-/// Readiness of the node, as in `/readyz`.
+/// Readiness of the node, as in `/readyz`, and what other nodes show of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Why it is not ready; `None` if it is ready.
     pub unready: Option<String>,
     /// Whether it is shutting down.
     pub is_draining: bool,
+    /// Keys with recently crashed actors.
+    pub crashed_keys: Vec<CrashRecord>,
 }
 
 /// Finds out whether the node is ready; `None` once the server is gone.
@@ -139,6 +142,7 @@ impl NodeTable {
             is_draining: standing.is_draining,
             has_sequencer: log.as_ref().is_some_and(Log::is_sequencer),
             runner,
+            crashed_keys: &standing.crashed_keys,
         };
         store.node_beat(&beat, clock.now()).await
     }

@@ -2,11 +2,11 @@
 //!
 //! On PostgreSQL one connection of each node listens for hints of other processes (`docs/decisions/0029-several-nodes.md`), which this
 //! actor passes on to the running actors. A hint may be lost, so the actor also reads the registrations and device codes changed since the
-//! last pass, replaces rotated signing keys, puts overrides of settings and pauses in force, and executes orders to this node: every second while no connection listens and for some
-//! seconds after a hint, otherwise every eight seconds. So polls need not read the store, and a change made elsewhere takes effect within
-//! about a second.
+//! last pass, replaces rotated signing keys, puts overrides of settings and pauses in force, and executes orders to this node: every second
+//! while no connection listens and for some seconds after a hint, otherwise every eight seconds. So polls need not read the store, and a
+//! change made elsewhere takes effect within about a second.
 //!
-//! **If it crashes:** the next actor looks back by the overlap.
+//! **If it crashes:** the next actor looks back by the overlap, and executes recent orders to all nodes again.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,15 +30,14 @@ use supervision::periodic::{Next, Pass, PassError, Waker};
 use supervision::restart::delay_after;
 use tokio::task::JoinHandle;
 
-use crate::claim::Claims;
-use crate::device::DeviceCodes;
+use crate::keys::KeyedActors;
 use crate::service_pause::ServicePauses;
 
 /// How far each pass looks back before the end of the last one: exceeds the clock skew of nodes and the time until a transaction is
 /// visible.
 const OVERLAP: TimeDelta = TimeDelta::seconds(10);
 
-/// Maximum number of changes that one pass reads; the next pass continues there at once.
+/// Maximum number of changes in a pass; the next pass continues there at once.
 const CHANGES_MAX: usize = 10_000;
 
 /// Silence of the connection after which it is probed.
@@ -90,10 +89,8 @@ pub struct ChangeFeed {
     pub store: Store,
     /// The clock of the server.
     pub clock: Clock,
-    /// Receives hints about registrations.
-    pub claims: Claims,
-    /// Receives hints about device codes.
-    pub devices: DeviceCodes,
+    /// Receive hints about registrations and device codes, and are quarantined by operators.
+    pub keyed: KeyedActors,
     /// How long retired keys still verify.
     pub keep_retired_for: TimeDelta,
     /// Puts overrides of settings in force.
@@ -181,7 +178,7 @@ impl Pass for ChangeFeed {
             *looks += 1;
             // Hints twice, with a pass in between: a ceremony may be starting from a row that was read before the change.
             if matches!(*looks, 1 | 3) {
-                self.claims.hint(claim_token);
+                self.keyed.claims.hint(claim_token);
             }
         }
         let changes = self.store.devices_changed_since(seen.devices.since(now), CHANGES_MAX).await?;
@@ -189,15 +186,17 @@ impl Pass for ChangeFeed {
         // Repeated within the overlap: a poller may be starting from a row that was read before the change. A poller that has the final
         // state does not read again.
         for (code, _) in changes {
-            self.devices.hint(code);
+            self.keyed.devices.hint(code);
         }
         let keys = self.store.assertion_keys(now, self.keep_retired_for).await?;
-        self.claims.keyring().replace(&keys)?;
+        self.keyed.claims.keyring().replace(&keys)?;
         let OperatorChanges { overrides, pauses, orders } = self.store.operator_changes(now).await?;
-        let ends = overrides.iter().any(|found| found.until.is_some()) || !pauses.is_empty() || !orders.is_empty();
+        let is_awaited = orders.iter().any(|order| order.node.is_some());
+        let ends = overrides.iter().any(|found| found.until.is_some()) || !pauses.is_empty() || is_awaited;
         if let Some(follow) = self.overrides.0.get() {
             follow(overrides).await?;
         }
+        self.keyed.quarantine(&pauses, now);
         self.pauses.replace(pauses);
         self.execute_orders(&orders, seen, now).await?;
         Ok(if more_registrations || more_devices {
@@ -211,7 +210,7 @@ impl Pass for ChangeFeed {
 }
 
 impl ChangeFeed {
-    /// Executes the orders to this node, and fails orders without an answer in time, of a node that stopped.
+    /// Executes the orders to this node and to all, and fails orders without an answer in time, of a node that stopped.
     async fn execute_orders(
         &self,
         open: &[NodeOrder],
@@ -220,15 +219,18 @@ impl ChangeFeed {
     ) -> Result<(), PassError> {
         seen.executed.retain(|id, _| open.iter().any(|order| order.id == *id));
         for order in open {
+            let is_mine = order.node.is_none_or(|node| node == self.node);
             let executed = match (seen.executed.get(&order.id), self.orders.0.get()) {
                 (Some(executed), _) => executed.clone(),
                 (None, _) if order.until <= now => unanswered(order),
-                (None, Some(execute)) if order.node == self.node => execute(order.clone()).await,
+                (None, Some(execute)) if is_mine => execute(order.clone()).await,
                 _ => continue,
             };
             // If the answer cannot be stored, the next pass stores it and does not execute the order again.
             seen.executed.insert(order.id, executed.clone());
-            self.store.node_order_settle(order, &executed, self.clock.now()).await?;
+            if order.node.is_some() {
+                self.store.node_order_settle(order, &executed, self.clock.now()).await?;
+            }
         }
         Ok(())
     }
@@ -279,8 +281,8 @@ impl ChangeFeed {
             let result = match tokio::time::timeout(CHECK_EVERY, listener.next()).await {
                 Ok(Ok(change)) => {
                     match change {
-                        Change::Registration(claim_token) => self.claims.hint(claim_token),
-                        Change::Device(code) => self.devices.hint(code),
+                        Change::Registration(claim_token) => self.keyed.claims.hint(claim_token),
+                        Change::Device(code) => self.keyed.devices.hint(code),
                         Change::Others => {}
                     }
                     // An actor may be starting from a row that was read before the change: the following passes hint again.

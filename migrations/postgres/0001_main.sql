@@ -946,12 +946,12 @@ CREATE TABLE service_pauses (
 CREATE TABLE node_orders (
     -- Id of its act too.
     id UUID PRIMARY KEY,
-    -- Id of the node that executes it.
-    node UUID NOT NULL,
+    -- Id of the node that executes and answers it; null for every node, without an answer.
+    node UUID,
     -- The act as JSON.
     act TEXT NOT NULL,
     dry_run BOOLEAN NOT NULL,
-    -- Time at which an order without an answer has failed.
+    -- Time at which an order without an answer has failed, and an order to all nodes ends.
     until TIMESTAMPTZ NOT NULL,
     -- Status and body as JSON; null until it is executed or has failed.
     answer TEXT
@@ -984,7 +984,9 @@ CREATE TABLE nodes (
     -- Whether it holds the lease of the log's sequencer.
     has_sequencer BOOLEAN NOT NULL,
     -- Number of running batches that it has leased.
-    batches BIGINT NOT NULL
+    batches BIGINT NOT NULL,
+    -- Keys with recently crashed actors, as JSON.
+    crashed_keys TEXT NOT NULL
 );
 
 -- Written to test whether the database accepts writes.

@@ -935,12 +935,12 @@ CREATE TABLE service_pauses (
 CREATE TABLE node_orders (
     -- Id of its act too.
     id BLOB NOT NULL PRIMARY KEY,
-    -- Id of the node that executes it.
-    node BLOB NOT NULL,
+    -- Id of the node that executes and answers it; null for every node, without an answer.
+    node BLOB,
     -- The act as JSON.
     act TEXT NOT NULL,
     dry_run INTEGER NOT NULL,
-    -- Time at which an order without an answer has failed.
+    -- Time at which an order without an answer has failed, and an order to all nodes ends.
     until TEXT NOT NULL,
     -- Status and body as JSON; null until it is executed or has failed.
     answer TEXT
@@ -972,7 +972,9 @@ CREATE TABLE nodes (
     -- Whether it holds the lease of the log's sequencer.
     has_sequencer INTEGER NOT NULL,
     -- Number of running batches that it has leased.
-    batches INTEGER NOT NULL
+    batches INTEGER NOT NULL,
+    -- Keys with recently crashed actors, as JSON.
+    crashed_keys TEXT NOT NULL
 ) STRICT;
 
 -- Written to test whether the database accepts writes.

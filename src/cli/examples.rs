@@ -258,8 +258,18 @@ pub const ALL: &[Examples] = &[
     of("admin node undrain", &["attache admin node undrain --reason \"the kernel is new\""]),
     of("admin actor crashed", &["attache admin actor crashed"]),
     of(
+        "admin actor quarantine",
+        &[
+            "attache admin actor quarantine batches 019b76da-a800-7274-8acf-2e56e162ebd9 --for 1h --reason \"a look at it\"",
+        ],
+    ),
+    of(
         "admin actor release",
         &["attache admin actor release batches 019b76da-a800-7274-8acf-2e56e162ebd9 --reason \"the page is gone\""],
+    ),
+    of(
+        "admin actor restart",
+        &["attache admin actor restart batches 019b76da-a800-7274-8acf-2e56e162ebd9 --reason \"its row was mended\""],
     ),
     of(
         "admin pause",

@@ -472,7 +472,7 @@ async fn an_order_reaches_another_node_and_is_one_act() {
     // A node that was killed gets no answer: the order fails, and its act says so.
     let order = domain::node_order::NodeOrder {
         id: world.rng().uuid_v7(world.clock().now()).into(),
-        node: world.rng().uuid_v7(world.clock().now()).into(),
+        node: Some(world.rng().uuid_v7(world.clock().now()).into()),
         act: serde_json::from_value(new[0]["event"]["payload"].clone()).unwrap(),
         dry_run: false,
         until: world.clock().now(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use app::acts::Acting;
 use app::pauses::{self, NewPause};
 use domain::act::{ActAuthor, ActDoor, ActKind, OperatorAct};
+use domain::actor_key::{ActorKey, KeyedKind};
 use domain::ids::EventId;
 use domain::service_pause::{PausedFor, ServicePart};
 use serde_json::{Value, json};
@@ -188,6 +189,53 @@ async fn a_running_batch_stops_between_two_items_and_continues() {
     resume(&world, id).await;
     let rest = watching.rest().await;
     assert_eq!(rest.iter().filter(|message| message["type"] == "success").count(), 2, "{rest:?}");
+}
+
+/// Orders about a batch in the store, as each node reads them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_is_restarted_and_quarantined_is_continued_by_another_actor() {
+    let (site, address) = Site::start().await;
+    let world = World::with(|settings| {
+        closed_network(settings);
+        settings.knowledge.fetch.ports = vec![address.port()];
+    })
+    .await;
+    let app = &world.server.app;
+    let (_, key) = world.librarian("ada@example.com").await;
+    let body = json!({ "urls": [format!("http://{address}/gated")], "contents": [{ "content": "A note" }] });
+    let mut watching = world.add(&key, body).await;
+    while watching.next().await.unwrap()["type"] != "progress" {}
+    let batch = ActorKey { kind: KeyedKind::Batches, id: watching.batch.parse().unwrap() };
+    // Without a reader only the server starts another actor.
+    drop(watching);
+    let order = async |kind| {
+        let act = OperatorAct::new(kind, ActAuthor::at(ActDoor::Shell), "here").on("batches", batch.id);
+        let acting = Acting::new(&app.store, (&app.clock, &app.rng), act.clone());
+        app.order_all(&acting, act, None).await.unwrap();
+    };
+    let requests = site.requests("gated");
+    order(ActKind::KeyRestart).await;
+    eventually("another actor prepares the item again", async || (site.requests("gated") > requests).then_some(()))
+        .await;
+
+    let scope = PausedFor::Key(batch).to_string();
+    pause(&world, ServicePart::Actor, &scope).await;
+    eventually("the actor has ended", async || (app.ingestion.batches().live() == 0).then_some(())).await;
+    site.open_gate();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(app.ingestion.batches().live(), 0, "no actor takes it up");
+    let kept = app.keys(Some(KeyedKind::Batches)).await.unwrap();
+    assert_eq!((kept.len(), kept[0].node.as_deref()), (1, None), "{kept:?}");
+    let act = OperatorAct::new(ActKind::KeyRelease, ActAuthor::at(ActDoor::Shell), "here").on("batches", batch.id);
+    let acting = Acting::new(&app.store, (&app.clock, &app.rng), act.clone());
+    app.release_key(&acting, act, batch).await.unwrap();
+    eventually("the batch is complete", async || {
+        // A request that was given up may have used the last opening.
+        site.open_gate();
+        let found = app.store.batch_by_id(batch.id.into(), None).await.unwrap().unwrap();
+        found.journal.has_ended().then(|| assert_eq!(found.journal.processed(), 2, "{found:?}"))
+    })
+    .await;
 }
 
 /// The knowledge API answers 503 instead of 424.

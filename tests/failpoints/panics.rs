@@ -327,15 +327,59 @@ async fn a_key_that_keeps_crashing_is_quarantined_alone() {
     let (error, until) = (flow::text(&crashed[0], "error"), flow::text(&crashed[0], "quarantined_until"));
     assert!(error.contains("claims.exchange") && until.ends_with('Z'), "{crashed}");
     let release = || home.run(&["admin", "actor", "release", "claims", &poison_id, "--reason", "it is mended"]);
+    let is_served = async || (start(&server, &poison).await.status == 200).then_some(());
     assert!(release().said().contains("is released"));
-    start(&server, &poison).await.expect(200);
+    eventually("the node released it", is_served).await;
     release().refused(1, &["in no quarantine"]);
-    home.run(&["admin", "actor", "release", "mail", "1", "--reason", "why"])
-        .refused(1, &["claims, devices and batches"]);
+    home.run(&["admin", "actor", "release", "mail", &poison_id, "--reason", "why"])
+        .refused(2, &["claims, devices, batches"]);
+
+    // An operator quarantines a key with a healthy actor, which ends.
+    let quarantine = |more: &[&str]| {
+        let command = ["admin", "actor", "quarantine", "claims", &poison_id, "--reason", "a look at its row"];
+        home.run(&[&command, more].concat())
+    };
+    assert!(quarantine(&["--for", "10m"]).said().starts_with(&format!("claims:{poison_id} is refused until ")));
+    quarantine(&[]).refused(1, &["is paused until", "a look at its row"]);
+    let response = eventually("the node refuses it", async || {
+        let response = start(&server, &poison).await;
+        // Many attempts are refused too.
+        (response.status == 424 && response.json()["reason"] == "quarantined").then_some(response)
+    })
+    .await;
+    assert_eq!(
+        (response.json()["reason"].as_str(), &response.headers["retry-after"]),
+        (Some("quarantined"), &"60".parse().unwrap())
+    );
+    let keys = home.run(&["admin", "actor", "crashed", "--json"]).json();
+    assert_eq!((&keys[0]["node"], &keys[0]["reason"]), (&json!(null), &json!("a look at its row")), "{keys}");
+    assert!(release().said().contains("is released"));
+    eventually("the node released it", is_served).await;
+    let restart = home.run(&["admin", "actor", "restart", "claims", &poison_id, "--reason", "its row was mended"]);
+    assert!(restart.said().contains("is restarted"));
+    eventually("its actor ended", async || {
+        let lines = server.process.stderr.text();
+        lines
+            .lines()
+            .any(|line| line.contains("an operator restarts an actor") && line.contains(&poison_id))
+            .then_some(())
+    })
+    .await;
+    eventually("its next actor answers", is_served).await;
     let target = format!("claims:{poison_id}");
     let acts = home.run(&["admin", "act", "list", "--target", &target, "--json"]).json();
     let acts: Vec<_> = acts.as_array().unwrap().iter().map(|act| (&act["act"], &act["outcome"])).collect();
-    assert_eq!(json!(acts), json!([("key_release", "refused"), ("key_release", "applied")]));
+    assert_eq!(
+        json!(acts),
+        json!([
+            ("key_restart", "applied"),
+            ("key_release", "applied"),
+            ("key_quarantine", "refused"),
+            ("key_quarantine", "applied"),
+            ("key_release", "refused"),
+            ("key_release", "applied")
+        ])
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,46 +1,122 @@
-//! Keys with recently crashed actors on this node, for operators.
+//! Keys of actors for operators: crashes, quarantines and orders to all nodes (`docs/decisions/0043-one-key.md`).
 
-use std::time::Duration;
-
-use actors::ActorKind;
+use actors::keys::KeyedActors;
+use chrono::TimeDelta;
+use domain::Timestamp;
+use domain::act::{ActOutcome, OperatorAct};
+use domain::actor_key::{ActorKey, CrashRecord, KeyedKind};
 use domain::clock::date_time;
-use supervision::directory::CrashedKey;
-use wire::ops::CrashedKeyEntry;
+use domain::node_order::NodeOrder;
+use domain::service_pause::{PausedFor, ServicePause};
+use store::StoreError;
+use wire::ops::KeyEntry;
 
-use crate::App;
+use crate::acts::Acting;
+use crate::{App, host_name};
+
+/// Time for which a node that was cut off still executes an order to all nodes.
+const ORDER_LASTS: TimeDelta = TimeDelta::minutes(10);
+
+/// Why a key is not released.
+#[derive(Debug, thiserror::Error)]
+pub enum ReleaseRefusal {
+    /// No node and no operator has it in quarantine.
+    #[error("{0} is in no quarantine: `attache admin actor crashed` lists the keys that are")]
+    NotQuarantined(ActorKey),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
 
 impl App {
-    /// The keys with recently crashed actors, most crashes first; of one kind of actor or of all.
-    pub fn crashed_keys(&self, kind: Option<ActorKind>) -> Vec<CrashedKeyEntry> {
-        let now = self.clock.now();
-        let described = |kind: ActorKind, found: CrashedKey| CrashedKeyEntry {
-            kind: kind.name().to_owned(),
-            key: found.key,
-            crashes: found.crashes,
-            error: found.error,
-            last_crash_at: date_time(now - found.crashed_ago),
-            quarantined_until: found.quarantined_for.map(|left: Duration| date_time(now + left)),
-        };
-        let all = [
-            (ActorKind::Claims, self.claims.ceremonies().crashed_keys()),
-            (ActorKind::Devices, self.devices.pollers().crashed_keys()),
-            (ActorKind::Batches, self.ingestion.batches().crashed_keys()),
-        ];
-        let wanted = all.into_iter().filter(|(found, _)| kind.is_none_or(|kind| kind == *found));
-        let mut keys: Vec<_> =
-            wanted.flat_map(|(kind, keys)| keys.into_iter().map(move |key| described(kind, key))).collect();
-        keys.sort_by(|one, other| other.crashes.cmp(&one.crashes).then_with(|| one.key.cmp(&other.key)));
-        keys
+    /// The actors of all keyed kinds.
+    pub fn keyed_actors(&self) -> KeyedActors {
+        let (claims, devices, ingestion) = (self.claims.clone(), self.devices.clone(), self.ingestion.clone());
+        KeyedActors { claims, devices, ingestion }
     }
 
-    /// Ends the quarantine of a key. Returns whether it was in one.
-    pub fn release_key(&self, kind: &str, key: &str) -> bool {
-        if kind == ActorKind::Claims.name() {
-            self.claims.ceremonies().release(key)
-        } else if kind == ActorKind::Devices.name() {
-            self.devices.pollers().release(key)
-        } else {
-            kind == ActorKind::Batches.name() && self.ingestion.batches().release(key)
-        }
+    /// The crashes of this node, and of other nodes as their rows have them.
+    fn crashes(&self, now: Timestamp) -> Vec<(String, CrashRecord)> {
+        let own = self.keyed_actors().crashed(now).into_iter().map(|record| (host_name(), record));
+        let others = self.nodes.seen().others.into_iter().filter(|node| !node.is_silent());
+        let of_others = others.flat_map(|node| {
+            let name = node.traits.name;
+            node.crashed_keys.into_iter().map(move |record| (name.clone(), record))
+        });
+        own.chain(of_others).collect()
     }
+
+    /// The keys that operators have quarantined, and those with recently crashed actors, most crashes first; of one kind or of all.
+    #[boxed]
+    pub async fn keys(&self, kind: Option<KeyedKind>) -> Result<Vec<KeyEntry>, StoreError> {
+        let now = self.clock.now();
+        let mut crashes = self.crashes(now);
+        crashes.sort_by(|(_, one), (_, other)| other.crashes.cmp(&one.crashes).then_with(|| one.key.cmp(&other.key)));
+        let pauses = self.store.service_pauses(now).await?;
+        let by_operators = pauses.iter().filter_map(of_operator);
+        let by_crashes = crashes.into_iter().filter_map(|(node, record)| of_crashes(node, record, now));
+        let mut keys: Vec<KeyEntry> = by_operators.chain(by_crashes).collect();
+        keys.retain(|entry| kind.is_none_or(|kind| kind.as_str() == entry.kind));
+        Ok(keys)
+    }
+
+    /// Ends each quarantine of a key: an operator's, and the automatic ones of all nodes. The act is recorded with it.
+    #[boxed]
+    pub async fn release_key(&self, acting: &Acting, act: OperatorAct, key: ActorKey) -> Result<(), ReleaseRefusal> {
+        let now = self.clock.now();
+        let pauses = self.store.service_pauses(now).await?;
+        let pause = pauses.iter().find(|pause| pause.scope == PausedFor::Key(key));
+        let name = key.to_string();
+        let is_crashed = self.crashes(now).iter().any(|(_, record)| record.key == name && record.is_quarantined(now));
+        if pause.is_none() && !is_crashed {
+            acting.record(ActOutcome::Refused).await?;
+            return Err(ReleaseRefusal::NotQuarantined(key));
+        }
+        Ok(self.order_all(acting, act, pause).await?)
+    }
+
+    /// Orders all nodes to execute an act, which is recorded with the order, and ends a pause.
+    #[boxed]
+    pub async fn order_all(
+        &self,
+        acting: &Acting,
+        act: OperatorAct,
+        pause: Option<&ServicePause>,
+    ) -> Result<(), StoreError> {
+        let now = self.clock.now();
+        let order = NodeOrder { id: acting.id, node: None, act, dry_run: false, until: now + ORDER_LASTS };
+        let added = acting.store.node_order_all(&order, pause.map(|pause| pause.id), now).await;
+        Ok(acting.settle(added).await?)
+    }
+}
+
+fn of_operator(pause: &ServicePause) -> Option<KeyEntry> {
+    let PausedFor::Key(key) = pause.scope else { return None };
+    Some(KeyEntry {
+        node: None,
+        kind: key.kind.as_str().to_owned(),
+        key: key.id.to_string(),
+        crashes: 0,
+        error: None,
+        last_crash_at: None,
+        quarantined_until: Some(date_time(pause.until)),
+        quarantined_by: Some(pause.set_by.clone()),
+        reason: Some(pause.reason.clone()),
+    })
+}
+
+fn of_crashes(node: String, record: CrashRecord, now: Timestamp) -> Option<KeyEntry> {
+    let until = record.quarantined_until.filter(|until| *until > now);
+    let (kind, key) = record.key.split_once(':')?;
+    Some(KeyEntry {
+        node: Some(node),
+        kind: kind.to_owned(),
+        key: key.to_owned(),
+        crashes: record.crashes,
+        error: Some(record.error),
+        last_crash_at: Some(date_time(record.last_crash_at)),
+        quarantined_until: until.map(date_time),
+        quarantined_by: None,
+        reason: None,
+    })
 }

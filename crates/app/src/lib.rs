@@ -11,7 +11,7 @@ mod builder;
 pub mod config;
 mod error;
 pub mod installation;
-mod keys;
+pub mod keys;
 mod knowledge;
 mod live;
 pub mod nodes;
@@ -266,6 +266,7 @@ impl App {
             root,
         }));
         app.follow_overrides(&overrides).await;
+        app.keyed_actors().quarantine(&app.pauses.in_force(), app.clock.now());
         Ok(app)
     }
 

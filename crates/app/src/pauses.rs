@@ -32,7 +32,7 @@ pub struct NewPause {
 #[derive(Debug, thiserror::Error)]
 pub enum PauseRefusal {
     /// The part has no such scope.
-    #[error("{} cannot be paused for {scope}: accounts have intake, batches and webhooks, computers and lanes have intake", part.as_str())]
+    #[error("{} cannot be paused for {scope}: accounts have intake, batches and webhooks, computers and lanes have intake, and `attache admin actor quarantine` pauses one actor", part.as_str())]
     Scope {
         /// The part.
         part: ServicePart,
@@ -70,7 +70,7 @@ impl NewPause {
     }
 }
 
-/// Begins a pause with its act. `lasts_max` is `admin.override_max`.
+/// Pauses a part, with its act. `lasts_max` is `admin.override_max`.
 #[boxed]
 pub async fn begin(
     acting: &Acting,

@@ -12,6 +12,7 @@ use actors::ingest::OrphanedBatches;
 use actors::intake::grouped::GroupedIntake;
 use actors::intake::{HeldBatch, Intake};
 use actors::janitor::Janitor;
+use actors::keys::KeyedActors;
 use actors::lookup::{MachineLookup, SecretBatch};
 use actors::mail::{Mail, Mailer};
 use actors::meter::UsageMeter;
@@ -198,8 +199,11 @@ impl Supervised<'_> {
         let changes = ChangeFeed {
             store: (*store).clone(),
             clock: (*clock).clone(),
-            claims: self.claims.clone(),
-            devices: self.devices.clone(),
+            keyed: KeyedActors {
+                claims: self.claims.clone(),
+                devices: self.devices.clone(),
+                ingestion: self.knowledge.ingestion.clone(),
+            },
             keep_retired_for: settings.claims.keep_keys_for(),
             overrides: self.overrides.clone(),
             pauses: self.builder.pauses.clone(),

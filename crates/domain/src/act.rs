@@ -46,7 +46,9 @@ pub enum ActKind {
     NodeUndrain,
     PauseBegin,
     PauseEnd,
+    KeyQuarantine,
     KeyRelease,
+    KeyRestart,
 }
 
 impl ActKind {

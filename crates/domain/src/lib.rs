@@ -56,6 +56,7 @@
 //! | [`thousands()`] | whole numbers with commas |
 
 pub mod act;
+pub mod actor_key;
 pub mod agent_right;
 pub mod agent_session;
 pub mod api_key;

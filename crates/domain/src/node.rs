@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::Timestamp;
+use crate::actor_key::CrashRecord;
 use crate::clock::date_time;
 use crate::digest::Digest;
 use crate::ids::NodeId;
@@ -86,6 +87,8 @@ pub struct NodeRecord {
     pub has_sequencer: bool,
     /// Number of running batches leased by this node.
     pub batches: u32,
+    /// Keys with recently crashed actors on this node.
+    pub crashed_keys: Vec<CrashRecord>,
     /// Time of its last beat.
     pub last_beat_at: Timestamp,
     /// Time since its last beat.
@@ -206,6 +209,7 @@ mod tests {
             is_draining: false,
             has_sequencer: false,
             batches: 0,
+            crashed_keys: Vec::new(),
             last_beat_at: at,
             silent_for: TimeDelta::seconds(5),
         }

@@ -12,13 +12,13 @@ use crate::ids::{EventId, NodeId};
 pub struct NodeOrder {
     /// Id of the order, and of its act.
     pub id: EventId,
-    /// The node that executes it.
-    pub node: NodeId,
-    /// The act. Its kind says what the node has to do.
+    /// The node that executes and answers it; `None` for every node, without an answer.
+    pub node: Option<NodeId>,
+    /// The act, which the node executes.
     pub act: OperatorAct,
     /// Whether the node only reports the changes, which is no act.
     pub dry_run: bool,
-    /// Time at which an order without an answer has failed.
+    /// Time at which an order without an answer has failed, and an order to all nodes ends.
     pub until: Timestamp,
 }
 

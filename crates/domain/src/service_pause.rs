@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::Timestamp;
 use crate::UnknownName;
 use crate::act::ActReason;
+use crate::actor_key::ActorKey;
 use crate::clock::date_time;
 use crate::ids::{EventId, MachineUuid, UserAccountId};
 use crate::lane::Lane;
@@ -39,6 +40,8 @@ pub enum ServicePart {
     SignIn,
     /// Registrations of agents and computers are refused.
     Registration,
+    /// One actor handles its inbox and ends, and its key is refused: a quarantine (`docs/decisions/0043-one-key.md`).
+    Actor,
 }
 
 /// For whom a part is paused.
@@ -52,6 +55,8 @@ pub enum PausedFor {
     Machine(MachineUuid),
     /// For the events of one lane.
     Lane(Lane),
+    /// For one actor.
+    Key(ActorKey),
 }
 
 /// The account, computer and lane of a request, as far as they are known.
@@ -94,9 +99,10 @@ impl ServicePart {
     /// Whether a pause of this part can have this scope.
     pub fn allows(self, scope: &PausedFor) -> bool {
         match scope {
-            PausedFor::All => true,
+            PausedFor::All => self != Self::Actor,
             PausedFor::Account(_) => matches!(self, Self::Intake | Self::Batches | Self::Webhooks),
             PausedFor::Machine(_) | PausedFor::Lane(_) => self == Self::Intake,
+            PausedFor::Key(_) => self == Self::Actor,
         }
     }
 }
@@ -109,25 +115,28 @@ impl PausedFor {
             Self::Account(account) => subject.account == Some(account),
             Self::Machine(machine) => subject.machine == Some(*machine),
             Self::Lane(lane) => subject.lane == Some(*lane),
+            // The actor's directory refuses it.
+            Self::Key(_) => false,
         }
     }
 }
 
 impl fmt::Display for PausedFor {
-    /// `all`, `account:ID`, `machine:ID` or `lane:NAME`.
+    /// `all`, `account:ID`, `machine:ID`, `lane:NAME`, or an [`ActorKey`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("all"),
             Self::Account(account) => write!(f, "account:{account}"),
             Self::Machine(machine) => write!(f, "machine:{machine}"),
             Self::Lane(lane) => write!(f, "lane:{lane}"),
+            Self::Key(key) => key.fmt(f),
         }
     }
 }
 
 /// A text that is not a [`PausedFor`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expected all, account:ID, machine:ID or lane:NAME")]
+#[error("expected all, account:ID, machine:ID, lane:NAME, or an actor such as batches:ID")]
 pub struct InvalidScope;
 
 impl std::str::FromStr for PausedFor {
@@ -139,7 +148,7 @@ impl std::str::FromStr for PausedFor {
             Some(("account", id)) => Self::Account(id.parse().map_err(|_| InvalidScope)?),
             Some(("machine", id)) => Self::Machine(id.parse().map_err(|_| InvalidScope)?),
             Some(("lane", name)) => Self::Lane(name.parse().map_err(|_| InvalidScope)?),
-            _ => return Err(InvalidScope),
+            _ => Self::Key(text.parse().map_err(|_| InvalidScope)?),
         })
     }
 }
@@ -200,13 +209,20 @@ mod tests {
 
     use super::*;
     use crate::Rng;
+    use crate::actor_key::KeyedKind;
 
     #[test]
     fn a_scope_is_read_as_it_is_written() {
         let rng = Rng::seeded(1);
         let (account, machine) = ("abc".parse().unwrap(), rng.uuid_v7(Timestamp::UNIX_EPOCH).into());
-        let scopes =
-            [PausedFor::All, PausedFor::Account(account), PausedFor::Machine(machine), PausedFor::Lane(Lane::Llm)];
+        let key = ActorKey { kind: KeyedKind::Batches, id: rng.uuid_v7(Timestamp::UNIX_EPOCH) };
+        let scopes = [
+            PausedFor::All,
+            PausedFor::Account(account),
+            PausedFor::Machine(machine),
+            PausedFor::Lane(Lane::Llm),
+            PausedFor::Key(key),
+        ];
         for scope in scopes {
             assert_eq!(scope.to_string().parse(), Ok(scope));
         }

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use domain::actor_key::CrashRecord;
 use domain::ids::NodeId;
 use domain::node::{NodeRecord, NodeTraits};
 use domain::{Clock, Timestamp};
+use serde_json::json;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -31,18 +33,21 @@ pub struct NodeBeat<'a> {
     pub has_sequencer: bool,
     /// Its name as a holder of batch leases.
     pub runner: &'a str,
+    /// Keys with recently crashed actors.
+    pub crashed_keys: &'a [CrashRecord],
 }
 
 const BEAT: &str = "INSERT INTO nodes (id, name, address, operator_address, version, configuration, started_at,
-        clock_ahead_ms, unready, is_draining, has_sequencer, batches, settings, last_beat_at)
+        clock_ahead_ms, unready, is_draining, has_sequencer, batches, settings, crashed_keys,
+        last_beat_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-        (SELECT COUNT(*) FROM batches WHERE state = 'running' AND runner = $12), $13, ";
+        (SELECT COUNT(*) FROM batches WHERE state = 'running' AND runner = $12), $13, $14, ";
 const BEAT_AGAIN: &str = ") ON CONFLICT (id) DO UPDATE SET clock_ahead_ms = excluded.clock_ahead_ms,
     unready = excluded.unready, is_draining = excluded.is_draining, has_sequencer = excluded.has_sequencer,
-    batches = excluded.batches, last_beat_at = excluded.last_beat_at";
+    batches = excluded.batches, crashed_keys = excluded.crashed_keys, last_beat_at = excluded.last_beat_at";
 
 const LIST: &str = "SELECT id, name, address, operator_address, version, configuration, started_at, clock_ahead_ms,
-    unready, is_draining, has_sequencer, batches, settings, last_beat_at, ";
+    unready, is_draining, has_sequencer, batches, settings, crashed_keys, last_beat_at, ";
 const LISTED: &str = " AS read_at FROM nodes ORDER BY id";
 
 impl Store {
@@ -62,7 +67,7 @@ impl Store {
     /// Writes the row of a node. The time is the database's; `now` on SQLite.
     #[boxed]
     pub async fn node_beat(&self, beat: &NodeBeat<'_>, now: Timestamp) -> Result<(), StoreError> {
-        const ON_SQLITE: &str = joined!(BEAT, "$14", BEAT_AGAIN);
+        const ON_SQLITE: &str = joined!(BEAT, "$15", BEAT_AGAIN);
         const ON_POSTGRES: &str = joined!(BEAT, "clock_timestamp()", BEAT_AGAIN);
         let NodeTraits {
             id,
@@ -76,6 +81,7 @@ impl Store {
             clock_ahead,
         } = beat.traits;
         let settings = serde_json::to_string(settings).unwrap_or_default();
+        let crashed_keys = json!(beat.crashed_keys).to_string();
         let (name, unready) = (storable(name), beat.unready.map(storable));
         let is_postgres = self.pool.is_postgres();
         let statement = query(if is_postgres { ON_POSTGRES } else { ON_SQLITE })
@@ -91,7 +97,8 @@ impl Store {
             .bind(beat.is_draining)
             .bind(beat.has_sequencer)
             .bind(beat.runner)
-            .bind(&settings);
+            .bind(&settings)
+            .bind(&crashed_keys);
         let statement = if is_postgres { statement } else { statement.bind(now) };
         statement.execute(self.pool.writer()).during(Operation::WriteNode).await.map(drop)
     }
@@ -178,6 +185,7 @@ crate::row! {
         has_sequencer: bool,
         batches: i64,
         settings: String,
+        crashed_keys: String,
         last_beat_at: Timestamp,
         read_at: Timestamp,
     }
@@ -204,6 +212,8 @@ impl TryFrom<NodeRow> for NodeRecord {
             is_draining: row.is_draining,
             has_sequencer: row.has_sequencer,
             batches: count("nodes.batches", row.batches)?,
+            crashed_keys: serde_json::from_str(&row.crashed_keys)
+                .map_err(|error| Corrupt::new("nodes.crashed_keys", error))?,
             last_beat_at: row.last_beat_at,
             silent_for: (row.read_at - row.last_beat_at).max(TimeDelta::zero()),
         })

@@ -36,7 +36,7 @@ impl Store {
         const SQL: &str = "SELECT
             EXISTS (SELECT 1 FROM setting_overrides WHERE until IS NULL OR until > $1) AS overrides,
             EXISTS (SELECT 1 FROM service_pauses WHERE until > $1) AS pauses,
-            EXISTS (SELECT 1 FROM node_orders WHERE answer IS NULL) AS orders";
+            EXISTS (SELECT 1 FROM node_orders WHERE answer IS NULL AND (node IS NOT NULL OR until > $1)) AS orders";
         let row: PresenceRow =
             query(SQL).bind(now).fetch_one(&self.pool).during(Operation::LookForChangesOfOperators).await?;
         let mut changes = OperatorChanges::default();
@@ -47,7 +47,7 @@ impl Store {
             changes.pauses = self.service_pauses(now).await?;
         }
         if row.orders {
-            changes.orders = self.node_orders_open().await?;
+            changes.orders = self.node_orders_open(now).await?;
         }
         Ok(changes)
     }

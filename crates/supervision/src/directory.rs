@@ -9,6 +9,7 @@
 //! **If an actor crashes:** senders of its messages get [`Unavailable::Crashed`]; the next message starts another actor. A key with
 //! repeatedly crashing actors is quarantined; other keys are unaffected.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -85,16 +86,6 @@ impl<A: KeyedActor> Directory<A> {
     /// Number of actors that exist, idle ones included.
     pub fn live(&self) -> usize {
         self.registry.live()
-    }
-
-    /// The keys with recently crashed actors, by the settings in force.
-    pub fn crashed_keys(&self) -> Vec<CrashedKey> {
-        self.registry.crashed_keys()
-    }
-
-    /// Ends the quarantine of the keys with this id in log lines; they get a clean record. Returns whether there was one.
-    pub fn release(&self, key: &str) -> bool {
-        self.registry.release(key)
     }
 
     /// Sends the message that `make` builds to the actor of `key`, and waits up to `deadline`, loading included, for the reply.
@@ -231,6 +222,42 @@ struct Delivered<A: KeyedActor, W> {
     answer: W,
     /// The place of a message that was written for the queue of an earlier actor.
     _place: Option<Permit>,
+}
+
+/// Control of the actors of one keyed kind, by the id that log lines name.
+pub trait KeyControl {
+    /// The keys with recently crashed actors, by the settings in force.
+    fn crashed_keys(&self) -> Vec<CrashedKey>;
+
+    /// Ends the quarantine that crashes of this key's actors led to; the key gets a clean record. Returns whether there was one.
+    fn release(&self, key: &str) -> bool;
+
+    /// Lets the actor of this key handle its inbox and end; the next message starts another. Returns whether there was one.
+    fn restart(&self, key: &str) -> bool;
+
+    /// Refuses exactly these keys until the times, regardless of crashes. Their actors handle their inboxes and end.
+    fn refuse(&self, keys: HashMap<String, Instant>);
+}
+
+impl<A: KeyedActor> KeyControl for Directory<A> {
+    fn crashed_keys(&self) -> Vec<CrashedKey> {
+        self.registry.crashed_keys()
+    }
+
+    fn release(&self, key: &str) -> bool {
+        self.registry.release(key)
+    }
+
+    fn restart(&self, key: &str) -> bool {
+        self.registry.end(|subject| subject == key) > 0
+    }
+
+    fn refuse(&self, keys: HashMap<String, Instant>) {
+        if self.registry.refuse(keys) {
+            // The family starts the actors one by one: once it handles this message, none of a refused key is being started.
+            self.family.notify(FamilyMessage::Refused);
+        }
+    }
 }
 
 impl<A: KeyedActor> Address for Directory<A> {

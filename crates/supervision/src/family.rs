@@ -45,6 +45,8 @@ pub(crate) enum FamilyMessage<A: KeyedActor> {
     Sweep,
     /// The settings of the kind were replaced.
     Retuned,
+    /// Other keys are refused.
+    Refused,
 }
 
 pub(crate) struct Activation<A: KeyedActor> {
@@ -130,6 +132,11 @@ impl<A: KeyedActor> Family<A> {
         Self::set_timer(&myself, state);
     }
 
+    #[ractor::message(FamilyMessage::Refused)]
+    fn refused(&self) {
+        let _ = self.registry.end(|subject| self.registry.check_subject(subject).is_err());
+    }
+
     /// Lets every actor finish its inbox. After the deadline the root kills the family and with it the actors.
     async fn post_stop(
         &self,
@@ -151,6 +158,7 @@ impl<A: KeyedActor> Family<A> {
         state: &mut FamilyState<A>,
     ) -> Result<Arc<Entry<A>>, Unavailable> {
         self.registry.may_activate(&key)?;
+        self.registry.check_start(&arguments)?;
         let (kind, owner) = (&self.registry.kind, self.registry.as_owner());
         let started = Entry::start(key, self.prototype.clone(), arguments, kind, owner, START_DEADLINE).await;
         let turn = started.ok_or(Unavailable::Crashed)?;

@@ -20,7 +20,8 @@ pub enum Unavailable {
     /// The mailbox is full, or the maximum number of actors of the kind is running.
     #[error("the actor has too much to do")]
     Overloaded,
-    /// Actors of this key crashed `quarantine_after` times within `quarantine_window`.
+    /// Actors of this key crashed `quarantine_after` times within `quarantine_window`, or the key is refused
+    /// ([`KeyControl::refuse`](crate::directory::KeyControl::refuse)).
     #[error("the actor is quarantined")]
     Quarantined {
         /// Time until the key is accepted again.

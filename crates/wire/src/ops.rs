@@ -359,42 +359,63 @@ pub struct NodeEntry {
     pub batches: u32,
 }
 
-/// `GET /ops/v1/keys`: keys of one node with recently crashed actors.
+/// Keys of actors on all nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct CrashedKeyList {
-    /// Name of the host of the node.
-    pub node: String,
-    /// The keys, most crashes first.
-    pub keys: Vec<CrashedKeyEntry>,
+pub struct KeyList {
+    /// The keys that operators have quarantined, then the keys with recently crashed actors, most crashes first.
+    pub keys: Vec<KeyEntry>,
 }
 
-/// A key with recently crashed actors.
+/// A key that an operator has quarantined, or with actors that crashed recently on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct CrashedKeyEntry {
+pub struct KeyEntry {
+    /// Name of the host of the node on which they crashed; null for the quarantine of an operator, which holds on all nodes.
+    #[schema(required = true)]
+    pub node: Option<String>,
     /// Kind of actor: `claims`, `devices` or `batches`.
     pub kind: String,
     /// Id of the registration, computer or batch.
     pub key: String,
-    /// Crashes within `quarantine_window`, or those that led to the quarantine.
+    /// Crashes within `quarantine_window`, or before the quarantine.
     pub crashes: u32,
     /// Why the last actor crashed.
-    pub error: String,
+    #[schema(required = true)]
+    pub error: Option<String>,
     /// Time of the last crash, RFC 3339.
-    pub last_crash_at: String,
+    #[schema(required = true)]
+    pub last_crash_at: Option<String>,
     /// End of the quarantine, RFC 3339; null if the key is in none.
     #[schema(required = true)]
     pub quarantined_until: Option<String>,
+    /// The operator; null if crashes led to it.
+    #[schema(required = true)]
+    pub quarantined_by: Option<String>,
+    /// The operator's reason.
+    #[schema(required = true, value_type = Option<String>)]
+    pub reason: Option<ActReason>,
 }
 
-/// The answer to `POST /ops/v1/nodes/{node}/keys/{kind}/{key}/release`.
+/// Quarantines a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct KeyReleased {
-    /// Name of the host of the node.
-    pub node: String,
-    /// Kind and id of the key, such as `claims:ID`.
+#[serde(deny_unknown_fields)]
+pub struct QuarantineRequest {
+    /// The reason: 1 to 500 characters on one line.
+    #[schema(value_type = String, min_length = 1, max_length = 500)]
+    pub reason: Option<String>,
+    /// Time after which the quarantine ends, such as `30m`; `1h` if absent.
+    #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
+    pub lasts: Option<String>,
+    /// Whether the quarantine of another operator is replaced; `false` if absent.
+    #[serde(default)]
+    pub replace: bool,
+}
+
+/// An order about a key, which all nodes execute within a second or two.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KeyOrdered {
+    /// Kind and id of the key, such as `batches:ID`.
     pub key: String,
     /// Id of the recorded act.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<schema::UuidV7>)]
-    pub act_id: Option<EventId>,
+    #[schema(value_type = schema::UuidV7)]
+    pub act_id: EventId,
 }

@@ -6,9 +6,9 @@ use api::openapi::Schemas;
 use app::config::Settings;
 use serde_json::{Map, Value, json};
 use wire::ops::{
-    ActPage, ActShown, Cluster, CrashedKeyList, KeyReleased, NodeDrained, OperatorError, OrderPending, OverrideEntry,
-    OverrideList, OverrideRemoved, OverrideRequest, ReasonRequest, ReloadReport, ReloadRequest, ServicePauseEnded,
-    ServicePauseEntry, ServicePauseList, ServicePauseRequest, SettingList,
+    ActPage, ActShown, Cluster, KeyList, KeyOrdered, NodeDrained, OperatorError, OrderPending, OverrideEntry,
+    OverrideList, OverrideRemoved, OverrideRequest, QuarantineRequest, ReasonRequest, ReloadReport, ReloadRequest,
+    ServicePauseEnded, ServicePauseEntry, ServicePauseList, ServicePauseRequest, SettingList,
 };
 
 use super::{OpsRoute, PREFIX, routes};
@@ -154,27 +154,43 @@ pub(super) const SHOW_CLUSTER: RouteDescription = RouteDescription {
 };
 
 pub(super) const LIST_KEYS: RouteDescription = RouteDescription {
-    id: "listCrashedKeys",
-    summary: "Keys of this node with recently crashed actors",
+    id: "listKeys",
+    summary: "Keys with recently crashed or quarantined actors, on all nodes",
     query: &[("kind", "Keys of this kind: `claims`, `devices` or `batches`.")],
     body: None,
-    answer: Schemas::add::<CrashedKeyList>,
+    answer: Schemas::add::<KeyList>,
     is_order: false,
     refusals: &[NOT_FOUND, INVALID_QUERY],
 };
 
+pub(super) const QUARANTINE_KEY: RouteDescription = RouteDescription {
+    id: "quarantineKey",
+    summary: "Let the actor of a key end, and refuse the key for a time, on all nodes",
+    query: &[],
+    body: Some(Schemas::add::<QuarantineRequest>),
+    answer: Schemas::add::<ServicePauseEntry>,
+    is_order: false,
+    refusals: &[NOT_FOUND, (409, "already_paused"), (422, "pause_too_long, reason_missing, invalid_request")],
+};
+
 pub(super) const RELEASE_KEY: RouteDescription = RouteDescription {
     id: "releaseKey",
-    summary: "End the quarantine of a key on a node",
+    summary: "End each quarantine of a key, on all nodes",
     query: &[],
     body: Some(Schemas::add::<ReasonRequest>),
-    answer: Schemas::add::<KeyReleased>,
-    is_order: true,
-    refusals: &[
-        (404, "not_found, not_quarantined"),
-        (409, "node_ambiguous, node_silent, stopping"),
-        (422, "reason_missing, invalid_request"),
-    ],
+    answer: Schemas::add::<KeyOrdered>,
+    is_order: false,
+    refusals: &[(404, "not_found, not_quarantined"), (422, "reason_missing, invalid_request")],
+};
+
+pub(super) const RESTART_KEY: RouteDescription = RouteDescription {
+    id: "restartKey",
+    summary: "Let the actor of a key end; the next message starts another from its row",
+    query: &[],
+    body: Some(Schemas::add::<ReasonRequest>),
+    answer: Schemas::add::<KeyOrdered>,
+    is_order: false,
+    refusals: &[NOT_FOUND, (422, "reason_missing, invalid_request")],
 };
 
 const NODE_REFUSALS: &[(u16, &str)] = &[

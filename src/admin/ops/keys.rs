@@ -1,19 +1,20 @@
-//! `GET /ops/v1/keys`: keys with recently crashed actors. `POST /ops/v1/nodes/{node}/keys/{kind}/{key}/release`: ends a quarantine.
+//! `/ops/v1/keys…`: keys with crashed or quarantined actors, on all nodes (`docs/decisions/0043-one-key.md`).
 
-use actors::ActorKind;
-use app::{App, host_name};
+use app::App;
+use app::pauses::{self, NewPause};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Extension, Path, State};
-use axum::response::Response;
+use domain::UnknownName;
+use domain::act::ActKind;
+use domain::actor_key::{ActorKey, KeyedKind};
+use domain::service_pause::{PausedFor, ServicePart};
 use serde::Deserialize;
-use wire::ops::{CrashedKeyList, ReasonRequest};
+use wire::ops::{KeyList, KeyOrdered, QuarantineRequest, ReasonRequest, ServicePauseEntry};
 
 use super::door::RequestedAct;
-use super::orders::carry_out;
 use super::refusal::Refusal;
-use super::request::{OpsQuery, body, reason};
-use super::state::OpsState;
+use super::request::{LASTS, OpsQuery, body, lasting, reason};
 
 /// The query of the list.
 #[derive(Deserialize)]
@@ -22,31 +23,64 @@ pub struct OfKind {
     kind: Option<String>,
 }
 
-/// `GET /ops/v1/keys`: the keys of this node with recently crashed actors.
+/// `GET /ops/v1/keys`: keys with recently crashed or quarantined actors.
 pub async fn list(
     State(app): State<App>,
     OpsQuery(OfKind { kind }): OpsQuery<OfKind>,
-) -> Result<Json<CrashedKeyList>, Refusal> {
+) -> Result<Json<KeyList>, Refusal> {
     let kind = kind.as_deref().map(keyed).transpose()?;
-    Ok(Json(CrashedKeyList { node: host_name(), keys: app.crashed_keys(kind) }))
+    let keys = app.keys(kind).await.map_err(|error| Refusal::fault(&error))?;
+    Ok(Json(KeyList { keys }))
 }
 
-/// `POST /ops/v1/nodes/{node}/keys/{kind}/{key}/release`: ends the quarantine of a key on a node.
-pub async fn release(
-    State(state): State<OpsState>,
-    Path((node, kind, key)): Path<(String, String, String)>,
+/// `POST /ops/v1/keys/{kind}/{key}/quarantine`: refuses a key for a time, on all nodes.
+pub async fn quarantine(
+    State(app): State<App>,
+    Path((kind, key)): Path<(String, String)>,
     Extension(requested): Extension<RequestedAct>,
     bytes: Bytes,
-) -> Result<Response, Refusal> {
-    let ReasonRequest { reason: why } = body(&bytes)?;
-    let act = requested.act().because(Some(reason(why.as_deref())?));
-    let act = act.on(keyed(&kind)?.name(), &key);
-    carry_out(state, &requested, Some(&node), (act, false)).await
+) -> Result<Json<ServicePauseEntry>, Refusal> {
+    let QuarantineRequest { reason: why, lasts, replace: replaces } = body(&bytes)?;
+    let (key, reason) = (named(&kind, &key)?, reason(why.as_deref())?);
+    let lasts = lasting(lasts.as_deref())?.unwrap_or(LASTS);
+    let now = app.clock.now();
+    let act = requested.act().on(key.kind.as_str(), key.id).because(Some(reason.clone())).until(now + lasts);
+    let new = NewPause { part: ServicePart::Actor, scope: PausedFor::Key(key), reason, lasts, replaces };
+    let acting = requested.acting(&app, act);
+    let (id, lasts_max) = (acting.id, app.live.get().admin.override_max);
+    let work = actors::detached(async move { pauses::begin(&acting, new, lasts_max, now).await });
+    let pause = work.await.map_err(|error| Refusal::fault(&error))??;
+    Ok(Json(ServicePauseEntry { act_id: Some(id), ..pauses::described(&pause) }))
 }
 
-/// A kind with one actor for each key.
-fn keyed(name: &str) -> Result<ActorKind, Refusal> {
-    let kinds = [ActorKind::Claims, ActorKind::Devices, ActorKind::Batches];
-    let absent = || Refusal::not_found("kinds with keys are claims, devices and batches");
-    kinds.into_iter().find(|kind| kind.name() == name).ok_or_else(absent)
+/// `POST /ops/v1/keys/{kind}/{key}/release`: ends each quarantine of a key, on all nodes. `…/restart`: lets its actor end, on the node
+/// that has it.
+pub async fn order(
+    State(app): State<App>,
+    Path((kind, key)): Path<(String, String)>,
+    Extension(requested): Extension<RequestedAct>,
+    bytes: Bytes,
+) -> Result<Json<KeyOrdered>, Refusal> {
+    let ReasonRequest { reason: why } = body(&bytes)?;
+    let (key, why) = (named(&kind, &key)?, reason(why.as_deref())?);
+    let act = requested.act().on(key.kind.as_str(), key.id).because(Some(why));
+    let acting = requested.acting(&app, act.clone());
+    let act_id = acting.id;
+    let work = actors::detached(async move {
+        match act.act {
+            ActKind::KeyRelease => app.release_key(&acting, act, key).await,
+            _ => Ok(app.order_all(&acting, act, None).await?),
+        }
+    });
+    work.await.map_err(|error| Refusal::fault(&error))??;
+    Ok(Json(KeyOrdered { key: key.to_string(), act_id }))
+}
+
+fn keyed(name: &str) -> Result<KeyedKind, Refusal> {
+    name.parse().map_err(|error: UnknownName| Refusal::not_found(error.to_string()))
+}
+
+fn named(kind: &str, key: &str) -> Result<ActorKey, Refusal> {
+    let id = key.parse().map_err(|_| Refusal::not_found("a key is the id of a registration, computer or batch"))?;
+    Ok(ActorKey { kind: keyed(kind)?, id })
 }

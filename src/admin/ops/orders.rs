@@ -9,6 +9,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::act::{ActKind, ActOutcome, ActReason, OperatorAct};
+use domain::actor_key::ActorKey;
 use domain::clock::date_time;
 use domain::ids::EventId;
 use domain::node::{NodeRecord, NodeTraits};
@@ -16,7 +17,7 @@ use domain::node_order::{ExecutedOrder, NodeOrder, OrderAnswer};
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
-use wire::ops::{KeyReleased, NodeDrained, OrderPending, ReloadReport, SettingChanged};
+use wire::ops::{NodeDrained, OrderPending, ReloadReport, SettingChanged};
 
 use super::door::RequestedAct;
 use super::refusal::Refusal;
@@ -66,7 +67,7 @@ pub async fn carry_out(
     let act = OperatorAct { node: node.name, ..act };
     let id = Acting::new(&app.store, (&app.clock, &app.rng), act.clone()).id;
     let now = app.clock.now();
-    let order = NodeOrder { id, node: node.id, act, dry_run, until: now + FAILS_AFTER };
+    let order = NodeOrder { id, node: Some(node.id), act, dry_run, until: now + FAILS_AFTER };
     let store = app.store.clone();
     let added = actors::detached(async move { store.node_order_add(&order, now).await });
     added.await.map_err(|error| Refusal::fault(&error))?.map_err(|error| Refusal::fault(&error))?;
@@ -147,16 +148,17 @@ async fn execute(app: &App, phases: &Phases, act: OperatorAct, dry_run: bool) ->
             (Ok(report), act, outcome) => done(act, outcome, &reported(node, report, dry_run)),
             (Err(refusal), act, _) => refused(act, &refusal.into()),
         },
-        ActKind::KeyRelease => {
-            let target = act.target.clone().unwrap_or_default();
-            let (kind, key) = target.split_once(':').unwrap_or_default();
-            if app.release_key(kind, key) {
-                tracing::info!(actor.kind = kind, actor.key = key, by = %act.by, "an operator ended a quarantine");
-                done(act, ActOutcome::Applied, &KeyReleased { node, key: target, act_id: None })
-            } else {
-                let detail = "this key is in no quarantine of this node";
-                refused(act, &Refusal::new(StatusCode::NOT_FOUND, "not_quarantined", detail))
+        ActKind::KeyRelease | ActKind::KeyRestart => {
+            // Every node gets the order, and the actor runs on one at most: none answers.
+            if let Some(key) = act.target.as_deref().and_then(|target| target.parse::<ActorKey>().ok()) {
+                let (keyed, kind) = (app.keyed_actors(), key.kind.as_str());
+                if act.act == ActKind::KeyRelease && keyed.release(&key) {
+                    tracing::info!(actor.kind = kind, actor.key = %key.id, by = %act.by, "an operator ended a quarantine");
+                } else if act.act == ActKind::KeyRestart && keyed.restart(&key) {
+                    tracing::info!(actor.kind = kind, actor.key = %key.id, by = %act.by, "an operator restarts an actor");
+                }
             }
+            done(act, ActOutcome::Applied, &json!({}))
         }
         _ => {
             let detail = "this version of the server has no such order";

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use app::ReloadRefusal;
+use app::keys::ReleaseRefusal;
 use app::overrides::OverrideRefusal;
 use app::pauses::PauseRefusal;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
@@ -116,6 +117,16 @@ impl From<PauseRefusal> for Refusal {
             PauseRefusal::Taken(_) => Self::new(StatusCode::CONFLICT, "already_paused", detail),
             PauseRefusal::Absent => Self::not_found(detail),
             PauseRefusal::Store(error) => Self::fault(&error),
+        }
+    }
+}
+
+impl From<ReleaseRefusal> for Refusal {
+    fn from(refusal: ReleaseRefusal) -> Self {
+        let detail = refusal.to_string();
+        match refusal {
+            ReleaseRefusal::NotQuarantined(_) => Self::new(StatusCode::NOT_FOUND, "not_quarantined", detail),
+            ReleaseRefusal::Store(error) => Self::fault(&error),
         }
     }
 }

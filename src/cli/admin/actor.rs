@@ -1,36 +1,42 @@
-//! `attache admin actor`: keys with crashed actors, and the end of their quarantine.
+//! `attache admin actor`: crashed actors of keys, and their quarantine.
+
+use std::time::Duration;
 
 use app::config::Settings;
-use app::host_name;
 use clap::{Args, Subcommand};
 use domain::act::ActReason;
+use domain::actor_key::KeyedKind;
+use humantime_serde::re::humantime::format_duration;
 use serde_json::{Value, json};
-use wire::ops::{CrashedKeyList, KeyReleased, ReasonRequest};
+use uuid::Uuid;
+use wire::ops::{KeyList, KeyOrdered, QuarantineRequest, ReasonRequest, ServicePauseEntry};
 
 use super::options::OutputFormat;
 use crate::cli::failure::Done;
+use crate::cli::moment::duration;
 use crate::cli::operator_socket::OperatorSocket;
 use crate::cli::output;
 
 /// Subcommands of `attache admin actor`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// List keys with recently crashed actors of the server of this computer
+    /// List keys with recently crashed or quarantined actors, on all nodes
     Crashed(OutputFormat),
+    /// Refuse a key for a time; its actor ends
+    Quarantine(QuarantineOptions),
     /// End the quarantine of a key
-    Release(ReleaseOptions),
+    Release(KeyOptions),
+    /// Let the actor of a key end, so that the next message starts another from its row
+    Restart(KeyOptions),
 }
 
-/// Options of `release`.
+/// A key and a reason.
 #[derive(Debug, Args)]
-pub struct ReleaseOptions {
+pub struct KeyOptions {
     /// claims, devices or batches
-    kind: String,
+    kind: KeyedKind,
     /// Id of the registration, computer or batch
-    key: String,
-    /// Name of the host, or id, of another node
-    #[arg(long, value_name = "NODE")]
-    node: Option<String>,
+    key: Uuid,
     /// Reason, which the record of this act names
     #[arg(long, value_name = "TEXT")]
     reason: ActReason,
@@ -38,28 +44,58 @@ pub struct ReleaseOptions {
     format: OutputFormat,
 }
 
+/// Options of `quarantine`.
+#[derive(Debug, Args)]
+pub struct QuarantineOptions {
+    #[command(flatten)]
+    key: KeyOptions,
+    /// Time after which it ends by itself, such as 30m
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = duration)]
+    lasts: Duration,
+    /// Replace the quarantine of another operator
+    #[arg(long)]
+    replace: bool,
+}
+
+impl KeyOptions {
+    fn route(&self, act: &str) -> String {
+        format!("/ops/v1/keys/{}/{}/{act}", self.kind.as_str(), self.key)
+    }
+
+    fn because(&self) -> String {
+        self.reason.as_str().to_owned()
+    }
+}
+
 /// Runs the subcommand through the operator's socket.
 pub async fn run(command: &Command, settings: &Settings) -> Done {
     let socket = OperatorSocket::of(settings)?;
     match command {
         Command::Crashed(format) => {
-            let CrashedKeyList { keys, .. } = socket.get("/ops/v1/keys").await?;
+            let KeyList { keys } = socket.get("/ops/v1/keys").await?;
             let rows: Vec<Value> = keys.iter().map(|key| json!(key)).collect();
-            output::list(
-                format.json,
-                &rows,
-                &["kind", "key", "crashes", "last_crash_at", "quarantined_until", "error"],
-            );
+            let columns =
+                ["kind", "key", "node", "crashes", "last_crash_at", "quarantined_until", "quarantined_by", "error"];
+            output::list(format.json, &rows, &columns);
         }
-        Command::Release(ReleaseOptions { kind, key, node, reason, format }) => {
-            let node = node.clone().unwrap_or_else(host_name);
-            let route = format!("/ops/v1/nodes/{node}/keys/{kind}/{key}/release");
-            let request = ReasonRequest { reason: Some(reason.as_str().to_owned()) };
-            let released: KeyReleased = socket.post(&route, &request).await?;
-            output::show(format.json, &json!(released), || {
-                format!("{kind} {key} is released on {}: its next message starts an actor", released.node)
+        Command::Quarantine(QuarantineOptions { key, lasts, replace }) => {
+            let lasts = Some(format_duration(*lasts).to_string());
+            let request = QuarantineRequest { reason: Some(key.because()), lasts, replace: *replace };
+            let pause: ServicePauseEntry = socket.post(&key.route("quarantine"), &request).await?;
+            output::show(key.format.json, &json!(pause), || {
+                format!("{} is refused until {}; all nodes follow within a second or two", pause.scope, pause.until)
             });
         }
+        Command::Release(key) => {
+            order(&socket, key, "release", "is released: its next message starts an actor").await?;
+        }
+        Command::Restart(key) => order(&socket, key, "restart", "is restarted by its next message").await?,
     }
+    Ok(())
+}
+
+async fn order(socket: &OperatorSocket, key: &KeyOptions, act: &str, effect: &str) -> Done {
+    let ordered: KeyOrdered = socket.post(&key.route(act), &ReasonRequest { reason: Some(key.because()) }).await?;
+    output::show(key.format.json, &json!(ordered), || format!("{} {effect}", ordered.key));
     Ok(())
 }

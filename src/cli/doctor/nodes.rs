@@ -88,6 +88,7 @@ mod tests {
             is_draining: false,
             has_sequencer: true,
             batches: 2,
+            crashed_keys: Vec::new(),
             last_beat_at: at,
             silent_for: TimeDelta::seconds(1),
         }

@@ -1,6 +1,7 @@
 //! The table of nodes, and clocks that follow the database's.
 
 use chrono::TimeDelta;
+use domain::actor_key::CrashRecord;
 use domain::batch::{BatchKind, Item};
 use domain::ids::{BatchId, NodeId};
 use domain::node::{NodeRecord, NodeTraits, SettingPrints};
@@ -11,7 +12,7 @@ use store::batch::{BatchCreate, Lease, NewBatch};
 use store::janitor::PurgeSettings;
 use store::node::NodeBeat;
 
-use crate::world::{World, now};
+use crate::world::{World, at, now};
 use harness::on_each_database;
 
 pub fn traits(world: &World, name: &str) -> NodeTraits {
@@ -29,7 +30,7 @@ pub fn traits(world: &World, name: &str) -> NodeTraits {
 }
 
 pub fn beat(traits: &NodeTraits) -> NodeBeat<'_> {
-    NodeBeat { traits, unready: None, is_draining: false, has_sequencer: false, runner: "runner" }
+    NodeBeat { traits, unready: None, is_draining: false, has_sequencer: false, runner: "runner", crashed_keys: &[] }
 }
 
 async fn names(store: &Store) -> Vec<String> {
@@ -56,11 +57,19 @@ on_each_database! {
         let until = now() + TimeDelta::seconds(9);
         assert_eq!(store.batch_lease(id, "runner", until, now()).await.unwrap(), Lease::Held { is_cancelled: false });
         store.node_beat(&beat(&one), clock.now()).await.unwrap();
-        let busy = NodeBeat { unready: Some("store: no\0answer"), is_draining: true, has_sequencer: true, ..beat(&one) };
+        let crash = CrashRecord {
+            key: "batches:1".into(),
+            crashes: 3,
+            error: "no\0 such row".into(),
+            last_crash_at: at(-1),
+            quarantined_until: Some(at(60)),
+        };
+        let keys = [crash];
+        let busy = NodeBeat { crashed_keys: &keys, unready: Some("store: no\0answer"), is_draining: true, has_sequencer: true, ..beat(&one) };
         store.node_beat(&busy, clock.now()).await.unwrap();
         let nodes = store.nodes(clock.now()).await.unwrap();
         let [node] = &nodes[..] else { panic!("{nodes:?}") };
-        assert_eq!(node.traits, one);
+        assert_eq!((&node.traits, &node.crashed_keys[..]), (&one, &keys[..]));
         assert_eq!((node.is_draining, node.has_sequencer, node.batches), (true, true, 1));
         assert_eq!(node.unready.as_deref(), Some("store: no\u{fffd}answer"));
         assert!(!node.is_silent() && node.silent_for < TimeDelta::seconds(10), "{node:?}");

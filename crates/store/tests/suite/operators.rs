@@ -27,7 +27,7 @@ on_each_database! {
         let setting = SettingOverride { path: "a.b".into(), node: None, value: json!(1), until: Some(at(20)), set_by };
         store.setting_override(&setting, false, now()).await.unwrap();
         let act = OperatorAct::new(ActKind::NodeDrain, ActAuthor::at(ActDoor::Shell), "node-2");
-        let order = NodeOrder { id, node: world.rng.uuid_v7(now()).into(), act, dry_run: true, until: at(30) };
+        let order = NodeOrder { id, node: Some(world.rng.uuid_v7(now()).into()), act, dry_run: true, until: at(30) };
         store.node_order_add(&order, now()).await.unwrap();
         let all = OperatorChanges { overrides: vec![setting], pauses: vec![pause], orders: vec![order] };
         assert_eq!(store.operator_changes(at(9)).await.unwrap(), all);

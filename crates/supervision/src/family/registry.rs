@@ -1,9 +1,12 @@
 //! The existing actors of one keyed kind, shared by the directory's senders and the family.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use dashmap::DashMap;
 use tokio::time::Instant;
 
@@ -18,12 +21,17 @@ use crate::unavailable::Unavailable;
 /// kind.
 const STRIPES: usize = 1024;
 
+/// Longest delay that senders to a refused key are given, since the refusal may end early.
+const REFUSED_RETRY_MAX: Duration = Duration::from_mins(1);
+
 /// The entries by key, their number, and the quarantine. Only the family adds entries; an entry is removed when its actor has ended.
 pub(crate) struct Registry<A: KeyedActor> {
     pub(crate) kind: Arc<KindState>,
     entries: DashMap<A::Key, Arc<Entry<A>>>,
     live: AtomicUsize,
     quarantine: Mutex<Quarantine<A::Key>>,
+    /// Keys that are refused regardless of crashes, by their ids in log lines.
+    refused: ArcSwap<HashMap<String, Instant>>,
     departures: Box<[AtomicU32]>,
     stripes: RandomState,
 }
@@ -35,6 +43,7 @@ impl<A: KeyedActor> Registry<A> {
             entries: DashMap::new(),
             live: AtomicUsize::new(0),
             quarantine: Mutex::default(),
+            refused: ArcSwap::default(),
             departures: (0..STRIPES).map(|_| AtomicU32::new(0)).collect(),
             stripes: RandomState::new(),
         })
@@ -64,9 +73,10 @@ impl<A: KeyedActor> Registry<A> {
         self.entries.iter().map(|entry| u64::from(entry.queued())).sum()
     }
 
-    /// Keys in quarantine.
+    /// Keys in quarantine and refused keys.
     pub(crate) fn quarantined(&self) -> usize {
-        self.quarantine().count(Instant::now())
+        let now = Instant::now();
+        self.quarantine().count(now) + self.refused.load().values().filter(|&&until| now < until).count()
     }
 
     /// The keys with recent crashes.
@@ -77,6 +87,40 @@ impl<A: KeyedActor> Registry<A> {
     /// Ends the quarantine of the keys with this subject.
     pub(crate) fn release(&self, subject: &str) -> bool {
         self.quarantine().release(subject, Instant::now())
+    }
+
+    /// Lets the actors with such subjects handle their inboxes and end. Returns their number.
+    pub(crate) fn end(&self, is_meant: impl Fn(&str) -> bool) -> usize {
+        let entries = self.entries().into_iter().filter(|entry| is_meant(&entry.subject().to_string()));
+        entries.map(|entry| entry.leave()).count()
+    }
+
+    /// Replaces the refused keys. Returns whether there are any.
+    pub(crate) fn refuse(&self, keys: HashMap<String, Instant>) -> bool {
+        let are_any = !keys.is_empty();
+        if are_any || !self.refused.load().is_empty() {
+            self.refused.store(Arc::new(keys));
+        }
+        are_any
+    }
+
+    /// Fails while the key of these arguments is refused.
+    pub(crate) fn check_start(&self, arguments: &A::Arguments) -> Result<(), Unavailable> {
+        if self.refused.load().is_empty() {
+            return Ok(());
+        }
+        self.check_subject(&A::subject(arguments).to_string())
+    }
+
+    /// Fails while the key with this id in log lines is refused.
+    pub(crate) fn check_subject(&self, subject: &str) -> Result<(), Unavailable> {
+        let now = Instant::now();
+        match self.refused.load().get(subject) {
+            Some(&until) if now < until => {
+                Err(Unavailable::Quarantined { retry_after: (until - now).min(REFUSED_RETRY_MAX) })
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn may_activate(&self, key: &A::Key) -> Result<(), Unavailable> {

@@ -1,10 +1,12 @@
 //! Keyed actors: one for each key, activated on demand, passivated without loss, quarantined per key.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use supervision::directory::KeyControl as _;
 use supervision::{ActorSettings, AskError, RestartSettings, TreeExit, Unavailable};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -193,6 +195,59 @@ async fn a_poison_key_is_quarantined_alone_and_released_after_its_time() {
     assert_eq!((tree.restarts, tree.live, tree.quarantined), (0, 1, 1));
     tokio::time::sleep(retry_after).await;
     assert_eq!(bank.ask(0, Change::Add).await, Ok(1), "released");
+    world.end(root).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_key_handles_its_inbox_and_starts_no_actor_until_its_time_or_the_next_order() {
+    let world = World::new();
+    let (bank, child) = Bank::new(&world, 0..2, &settings());
+    let root = world.root(vec![child]).await;
+    let until = Instant::now() + 90 * SECOND;
+    let late = |reply| Change::AddLate(2 * SECOND, reply);
+    let accepted = tokio::spawn({
+        let bank = bank.clone();
+        async move { bank.ask_within(0, late, 5 * SECOND).await }
+    });
+    assert_eq!(bank.ask(1, Change::Add).await, Ok(1));
+    bank.tellers.refuse([("account 0".to_owned(), until)].into());
+    assert_eq!(accepted.await.unwrap(), Ok(1), "an accepted message is handled");
+    let refused = async || match bank.ask(0, Change::Add).await {
+        Err(AskError::Unavailable(Unavailable::Quarantined { retry_after })) => retry_after,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused().await, Duration::from_mins(1), "it may end early");
+    assert_eq!(bank.ask(1, Change::Add).await, Ok(2), "the sibling keeps its actor");
+    assert_eq!(root.tree(SECOND).await.unwrap().quarantined, 1);
+    assert_eq!(bank.tellers.crashed_keys(), []);
+    assert!(!bank.tellers.release("account 0"), "no crash led to it");
+    tokio::time::sleep_until(until).await;
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(2), "its time is over");
+    bank.tellers.refuse([("account 0".to_owned(), until + 90 * SECOND)].into());
+    tokio::time::sleep(SECOND).await;
+    refused().await;
+    bank.tellers.refuse(HashMap::new());
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(3));
+    world.end(root).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restarted_key_handles_its_inbox_and_its_next_message_starts_another_actor() {
+    let world = World::new();
+    let (bank, child) = Bank::new(&world, 0..2, &settings());
+    let root = world.root(vec![child]).await;
+    assert!(!bank.tellers.restart("account 0"), "it has no actor");
+    let late = |reply| Change::AddLate(2 * SECOND, reply);
+    assert_eq!((bank.ask(0, Change::Add).await, bank.ask(1, Change::Add).await), (Ok(1), Ok(1)));
+    let accepted = tokio::spawn({
+        let bank = bank.clone();
+        async move { bank.ask_within(0, late, 5 * SECOND).await }
+    });
+    tokio::task::yield_now().await;
+    assert!(bank.tellers.restart("account 0"));
+    assert_eq!(accepted.await.unwrap(), Ok(2));
+    assert_eq!((bank.ask(0, Change::Add).await, bank.ask(1, Change::Add).await), (Ok(3), Ok(2)));
+    assert_eq!((bank.starts(), bank.conflicts()), (3, 0));
     world.end(root).await;
 }
 

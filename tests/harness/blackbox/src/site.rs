@@ -36,6 +36,11 @@ impl Site {
         self.pages.lock().unwrap().insert(path.to_owned(), html.into());
     }
 
+    /// Number of requests for a path, without its slash.
+    pub fn requests(&self, path: &str) -> usize {
+        self.requests.lock().unwrap().get(path).copied().unwrap_or_default()
+    }
+
     /// Answers one request for `/gated`, which otherwise waits.
     pub fn open_gate(&self) {
         self.gate.notify_one();
