@@ -41,10 +41,11 @@ impl KeyedActors {
         for kind in KeyedKind::ALL {
             let mut keys = self.of(*kind).crashed_keys();
             keys.sort_by(|one, other| other.crashes.cmp(&one.crashes).then_with(|| one.key.cmp(&other.key)));
-            let record = |CrashedKey { key, crashes, error, crashed_ago, quarantined_for }| CrashRecord {
+            let record = |CrashedKey { key, crashes, error, request, crashed_ago, quarantined_for }| CrashRecord {
                 key: format!("{}:{key}", kind.as_str()),
                 crashes,
                 error,
+                request_id: request,
                 last_crash_at: now - crashed_ago,
                 quarantined_until: quarantined_for.map(|left| now + left),
             };

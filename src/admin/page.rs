@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use domain::held::HoldReason;
 use domain::node::short;
 use domain::{Timestamp, reasons};
-use supervision::root::{Budget, Node, Status};
+use supervision::root::{Budget, LastPass, MessageTimes, Node, Status};
 
 use super::readiness::{Failing, pace};
 use super::throughput::{Totals, last_minute};
@@ -86,6 +86,8 @@ struct ActorRow {
     queued: u64,
     restarts: u64,
     quarantined: u64,
+    /// Its recent messages or its last pass.
+    pace: String,
     trouble: Option<String>,
     /// What is left of the restart budget, while it is not whole.
     budget: Option<String>,
@@ -284,9 +286,29 @@ impl ActorRow {
             queued: node.queued,
             restarts: node.restarts,
             quarantined: node.quarantined,
+            pace: pace_words(node),
             trouble: failing.or(failed),
             budget: node.budget.and_then(budget_words),
         }
+    }
+}
+
+/// The messages a minute with the 99th percentiles of wait and handling, or the time of the last pass.
+fn pace_words(node: &Node) -> String {
+    let of_messages = |times: MessageTimes| {
+        let (number, wait, handling) = (grouped(times.handled_per_minute), times.wait_p99_us, times.handler_p99_us);
+        format!("{number}: {} + {}", micros(wait), micros(handling))
+    };
+    let of_pass = |pass: LastPass| format!("pass: {}", micros(pass.took_ms.saturating_mul(1_000)));
+    node.pass.map(of_pass).or(node.times.map(of_messages)).unwrap_or_else(|| "–".to_owned())
+}
+
+/// A time in its largest unit.
+fn micros(micros: u64) -> String {
+    match micros {
+        0..1_000 => format!("{micros} µs"),
+        1_000..1_000_000 => format!("{} ms", micros / 1_000),
+        _ => format!("{} s", micros / 1_000_000),
     }
 }
 
@@ -348,6 +370,11 @@ mod tests {
         assert_eq!(words(8, Some(41_001)).unwrap(), "8 restarts left, one more in 42 s");
         assert_eq!(words(1, Some(900)).unwrap(), "1 restart left, one more in 1 s");
         assert_eq!(words(0, Some(900)).unwrap(), "another failure within 1 s ends the process");
+    }
+
+    #[test]
+    fn times_are_shown_in_their_largest_unit() {
+        assert_eq!([0, 999, 1_024, 999_999, 33_554_432].map(micros), ["0 µs", "999 µs", "1 ms", "999 ms", "33 s"]);
     }
 
     #[test]

@@ -326,10 +326,13 @@ mod tests {
             restarts_in_ms: None,
             failures: Vec::new(),
             failing: None,
+            pass: None,
             live: 1,
             queued: 0,
             unmoved_ms: None,
             quarantined: 0,
+            times: None,
+            busiest: Vec::new(),
             children: Vec::new(),
         }
     }

@@ -316,6 +316,13 @@ async fn a_key_that_keeps_crashing_is_quarantined_alone() {
     start(&server, &healthy).await.expect(200);
     flow::event(&server, &machine, &Chain::new(&machine).next()).await.receipt();
     let claims = node(&server, "claims").await;
+    let times = &claims["times"];
+    assert!(
+        times["handled_per_minute"].as_u64().unwrap() > 0 && times["deepest_queue"].as_u64().unwrap() > 0,
+        "{claims}"
+    );
+    let pass = &node(&server, "janitor").await["pass"];
+    assert!(pass["took_ms"].is_u64() && pass["next_in_ms"].as_u64().unwrap() > 0, "{pass}");
     assert_eq!(
         (&claims["quarantined"], &claims["restarts"], &claims["status"]),
         (&json!(1), &json!(0), &json!("running"))
@@ -324,6 +331,8 @@ async fn a_key_that_keeps_crashing_is_quarantined_alone() {
     let crashed = home.run(&["admin", "actor", "crashed", "--json"]).json();
     assert_eq!((crashed.as_array().unwrap().len(), &crashed[0]["kind"]), (1, &json!("claims")), "{crashed}");
     assert_eq!((&crashed[0]["key"], &crashed[0]["crashes"]), (&json!(poison_id), &json!(3)), "{crashed}");
+    let request = flow::text(&crashed[0], "request_id");
+    assert!(named(&format!("request.id=\"{request}\"")), "the request of the last crash, {request}: {lines}");
     let (error, until) = (flow::text(&crashed[0], "error"), flow::text(&crashed[0], "quarantined_until"));
     assert!(error.contains("claims.exchange") && until.ends_with('Z'), "{crashed}");
     let release = || home.run(&["admin", "actor", "release", "claims", &poison_id, "--reason", "it is mended"]);

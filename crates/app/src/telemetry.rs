@@ -76,6 +76,7 @@ pub fn begin(settings: &Settings) {
             keep_filter(lines.reload_handle(), &lines.finish().with(RequestSpans).try_init());
         }
     }
+    supervision::name_requests(|| lines::current_request().map(|request| request.id.as_str().to_owned()));
     begin_counting();
 }
 

@@ -71,6 +71,9 @@ pub struct CrashRecord {
     pub crashes: u32,
     /// Why the last actor crashed.
     pub error: String,
+    /// Id of the request that the last actor handled.
+    #[serde(default)]
+    pub request_id: Option<String>,
     /// Time of the last crash.
     pub last_crash_at: Timestamp,
     /// End of the quarantine; `None` if the key is in none.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ractor::ActorCell;
+use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::kind::KindState;
@@ -29,6 +30,27 @@ pub(crate) trait Address: Send + Sync + 'static {
     }
 
     fn counts(&self) -> ActorCounts;
+
+    /// Of several actors behind this address those with the most messages.
+    fn busiest(&self, _number: usize) -> Vec<BusyKey> {
+        Vec::new()
+    }
+}
+
+/// A keyed actor with messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BusyKey {
+    /// The id that log lines name.
+    pub key: String,
+    /// Messages that wait or are being handled.
+    pub queued: u32,
+    /// Milliseconds since it last finished a message, or since the first one arrived.
+    pub unmoved_ms: u64,
+}
+
+/// Whole milliseconds.
+pub(crate) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The numbers of actors and messages behind an address.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use ractor::{Actor, ActorCell};
 use tokio::time::Instant;
 
-use crate::address::{ActorCounts, Address};
+use crate::address::{ActorCounts, Address, BusyKey};
 use crate::family::entry::Entry;
 pub use crate::family::quarantine::CrashedKey;
 use crate::family::registry::Registry;
@@ -291,6 +291,10 @@ impl<A: KeyedActor> Address for Directory<A> {
             quarantined: self.registry.quarantined() as u64,
             unmoved_for: None,
         }
+    }
+
+    fn busiest(&self, number: usize) -> Vec<BusyKey> {
+        self.registry.busiest(number)
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use crate::settings::ActorSettings;
+use crate::times::{MessageTimes, Times};
 use crate::unavailable::Unavailable;
 
 /// A kind of actor. A product implements this for an enum with one variant for each kind, so that no kind can be misspelt.
@@ -46,6 +47,7 @@ pub(crate) struct KindState {
     pub(crate) crashes: Counter,
     pub(crate) restarts: Counter,
     pub(crate) quarantines: Counter,
+    pub(crate) times: Times,
     has_spans: bool,
     metrics_prefix: &'static str,
     refused: KeyName,
@@ -66,6 +68,10 @@ impl KindState {
             crashes: metrics::counter!(metric("actor_crashes_total"), "kind" => name),
             restarts: metrics::counter!(metric("actor_restarts_total"), "kind" => name),
             quarantines: metrics::counter!(metric("actor_quarantined_total"), "kind" => name),
+            times: Times::new(
+                metrics::histogram!(metric("actor_queue_wait_seconds"), "kind" => name),
+                metrics::histogram!(metric("actor_handler_seconds"), "kind" => name),
+            ),
             has_spans: kind.has_spans(),
             metrics_prefix: K::METRICS_PREFIX,
             refused: metric("actor_refused_total").into(),
@@ -124,6 +130,11 @@ impl KindState {
     /// When the process last resumed after a pause, in microseconds since this state was created; 0 if it never paused.
     pub(crate) fn woke(&self) -> u64 {
         self.woke.load(Ordering::Acquire)
+    }
+
+    /// The recent messages; `None` if there were none.
+    pub(crate) fn message_times(&self) -> Option<MessageTimes> {
+        self.times.snapshot(self.micros())
     }
 
     /// Microseconds since this state was created.

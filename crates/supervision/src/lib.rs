@@ -29,8 +29,10 @@ pub mod periodic;
 pub mod restart;
 pub mod root;
 pub mod settings;
+mod times;
 mod unavailable;
 
+pub use causes::name_requests;
 pub use detached::detached;
 pub use directory::{AskError, Directory};
 pub use handle::Handle;

@@ -195,7 +195,9 @@ impl<P: Pass> Periodic<P> {
     async fn pass(&self, memory: &mut P::Memory, deadline: Duration) -> Next {
         let run: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(self.pass.run(memory));
         let run = tokio::time::timeout(deadline, run);
+        let start = Instant::now();
         let run = run.instrument(tracing::debug_span!("pass", actor.name = self.passes.name())).await;
+        self.passes.ended(start.elapsed());
         match run.unwrap_or_else(|_| Err(format!("cut off after {deadline:?}").into())) {
             Ok(next) => {
                 self.passes.succeeded();
@@ -227,6 +229,7 @@ impl<P: Pass> Periodic<P> {
             }
             (Next::Idle, Some(rest)) if state.active_at.elapsed() >= rest.after => {
                 let (least, most) = (Instant::now() + pause, self.varied(rest.every));
+                self.passes.next_after(most);
                 let (waker, myself) = (rest.waker.clone(), myself.clone());
                 state.timer = Some(AbortOnDrop(tokio::spawn(async move {
                     let message = tokio::select! {
@@ -244,6 +247,7 @@ impl<P: Pass> Periodic<P> {
                 if next == Next::AfterPause {
                     state.active_at = Instant::now();
                 }
+                self.passes.next_after(pause);
                 // The timer's task ends with the actor.
                 drop(myself.send_after(pause, || PeriodicMessage::Tick));
             }

@@ -22,12 +22,15 @@ use std::time::Duration;
 use ractor::{Actor, ActorRef, SpawnErr};
 use tokio::sync::{oneshot, watch};
 
+pub use crate::address::BusyKey;
+pub use crate::periodic::passes::LastPass;
+pub use crate::times::MessageTimes;
 pub use child::{ChildSpec, Role};
 use exit::Progress;
 pub use exit::TreeExit;
 pub use settings::RootSettings;
 use supervisor::{RootMessage, Supervisor};
-pub use tree::{Budget, ChildFailure, FAILURES_MAX, Node, Status};
+pub use tree::{BUSIEST_MAX, Budget, ChildFailure, FAILURES_MAX, Node, Status};
 
 use crate::jitter::Jitter;
 use crate::kind::Kind;

@@ -381,6 +381,9 @@ pub struct KeyEntry {
     /// Why the last actor crashed.
     #[schema(required = true)]
     pub error: Option<String>,
+    /// Id of the request that the last actor handled, as log lines and `X-Request-Id` have it; null if it handled none.
+    #[schema(required = true)]
+    pub request_id: Option<String>,
     /// Time of the last crash, RFC 3339.
     #[schema(required = true)]
     pub last_crash_at: Option<String>,

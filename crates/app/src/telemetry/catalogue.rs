@@ -14,7 +14,7 @@ pub enum MetricType {
 }
 
 /// Name, type and meaning of each metric of the server's own. No label ever contains an id.
-pub const METRICS: [(&str, MetricType, &str); 45] = {
+pub const METRICS: [(&str, MetricType, &str); 47] = {
     use MetricType::{Counter, Gauge, Histogram};
     [
         ("attache_build_info", Gauge, "1; version of the program and type of the main database"),
@@ -77,6 +77,8 @@ pub const METRICS: [(&str, MetricType, &str); 45] = {
         ("attache_webhooks_sending", Gauge, "endpoints that are being sent to"),
         ("attache_actor_live", Gauge, "live actors"),
         ("attache_actor_mailbox_depth", Gauge, "waiting messages"),
+        ("attache_actor_queue_wait_seconds", Histogram, "time of a message in the queue, until its handling started"),
+        ("attache_actor_handler_seconds", Histogram, "time of the handling of a message, until its answer"),
         ("attache_actor_restarts_total", Counter, "restarts of supervised actors"),
         (
             "attache_actor_restart_budget_left",

@@ -12,13 +12,13 @@ use axum::http::{HeaderValue, Method};
 use domain::trace::TraceContext;
 use serde_json::json;
 use tracing::span::{Attributes, Id};
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::Layer;
+use tracing::{Dispatch, Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::{Format, Full, Json, Writer};
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, format};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::{Layer, Registry};
 use uuid::Uuid;
 
 use super::RouteCounts;
@@ -89,6 +89,15 @@ pub async fn within<F: Future>(request: RequestLine, work: F) -> F::Output {
 pub fn with_request(look: impl FnOnce(&RequestLine)) {
     // Absent outside of requests.
     let _ = REQUEST.try_with(look);
+}
+
+/// The request of this task, or of the nearest span of the current one that has a request.
+pub fn current_request() -> Option<RequestLine> {
+    let of_spans = |dispatch: &Dispatch| {
+        let (registry, span) = (dispatch.downcast_ref::<Registry>()?, dispatch.current_span());
+        registry.span(span.id()?)?.scope().find_map(|span| span.extensions().get::<RequestLine>().cloned())
+    };
+    REQUEST.try_with(RequestLine::clone).ok().or_else(|| tracing::dispatcher::get_default(of_spans))
 }
 
 /// Attaches the request of a task to every span that starts in it. Actors and detached work run in other tasks, in such a span: their lines

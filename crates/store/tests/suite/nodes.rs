@@ -61,6 +61,7 @@ on_each_database! {
             key: "batches:1".into(),
             crashes: 3,
             error: "no\0 such row".into(),
+            request_id: None,
             last_crash_at: at(-1),
             quarantined_until: Some(at(60)),
         };

@@ -26,6 +26,8 @@ pub struct CrashedKey {
     pub crashes: u32,
     /// Why the last actor crashed.
     pub error: String,
+    /// The request that the last actor handled ([`name_requests`](crate::name_requests)).
+    pub request: Option<String>,
     /// Time since the last crash.
     pub crashed_ago: Duration,
     /// Remaining time of the quarantine; `None` if the key is in none.
@@ -39,6 +41,7 @@ struct Record {
     subject: String,
     /// Why the last actor crashed.
     error: String,
+    request: Option<String>,
     last_at: Instant,
 }
 
@@ -65,7 +68,7 @@ impl<K: Eq + Hash> Quarantine<K> {
     pub(crate) fn on_crash(
         &mut self,
         settings: &ActorSettings,
-        (key, subject, error): (K, String, &str),
+        (key, subject, error, request): (K, String, &str, Option<String>),
         now: Instant,
     ) -> bool {
         let window = settings.quarantine_window;
@@ -88,7 +91,7 @@ impl<K: Eq + Hash> Quarantine<K> {
                 }
             }
         };
-        self.records.insert(key, Record { state, subject, error, last_at: now });
+        self.records.insert(key, Record { state, subject, error, request, last_at: now });
         is_quarantined
     }
 
@@ -103,8 +106,8 @@ impl<K: Eq + Hash> Quarantine<K> {
                 }
                 State::Until(until, crashes) => (*crashes, Some(*until - now)),
             };
-            let (key, error) = (record.subject.clone(), record.error.clone());
-            CrashedKey { key, crashes, error, crashed_ago: now - record.last_at, quarantined_for }
+            let (key, error, request) = (record.subject.clone(), record.error.clone(), record.request.clone());
+            CrashedKey { key, crashes, error, request, crashed_ago: now - record.last_at, quarantined_for }
         };
         relevant.map(described).collect()
     }
@@ -164,7 +167,7 @@ mod tests {
 
     impl World {
         fn on_crash(&mut self, key: u64, now: Instant) -> bool {
-            self.quarantine.on_crash(&self.settings, (key, format!("k{key}"), "boom"), now)
+            self.quarantine.on_crash(&self.settings, (key, format!("k{key}"), "boom", Some(format!("r{key}"))), now)
         }
     }
 
@@ -234,6 +237,7 @@ mod tests {
             key: key.to_owned(),
             crashes,
             error: "boom".to_owned(),
+            request: Some(key.replace('k', "r")),
             crashed_ago: Duration::from_secs(ago),
             quarantined_for: quarantined.map(Duration::from_secs),
         };

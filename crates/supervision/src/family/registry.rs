@@ -1,5 +1,6 @@
 //! The existing actors of one keyed kind, shared by the directory's senders and the family.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -12,6 +13,8 @@ use tokio::time::Instant;
 
 use super::entry::{Entry, Owner};
 use super::quarantine::{CrashedKey, Quarantine};
+use crate::address::{BusyKey, milliseconds};
+use crate::causes::current_request;
 use crate::keyed::KeyedActor;
 use crate::kind::{Kind, KindState};
 use crate::settings::ActorSettings;
@@ -71,6 +74,19 @@ impl<A: KeyedActor> Registry<A> {
     /// Messages that wait or are being handled, of all actors.
     pub(crate) fn queued(&self) -> u64 {
         self.entries.iter().map(|entry| u64::from(entry.queued())).sum()
+    }
+
+    /// The actors with the most messages.
+    pub(crate) fn busiest(&self, number: usize) -> Vec<BusyKey> {
+        let entries = self.entries.iter().map(|entry| (entry.queued(), Arc::clone(&entry)));
+        let mut busy: Vec<_> = entries.filter(|(queued, _)| *queued > 0).collect();
+        busy.sort_unstable_by_key(|(queued, _)| Reverse(*queued));
+        let described = |(queued, entry): (u32, Arc<Entry<A>>)| BusyKey {
+            key: entry.subject().to_string(),
+            queued,
+            unmoved_ms: milliseconds(entry.unmoved_for()),
+        };
+        busy.into_iter().take(number).map(described).collect()
     }
 
     /// Keys in quarantine and refused keys.
@@ -152,7 +168,7 @@ impl<A: KeyedActor> Registry<A> {
         kind.crashes.increment(1);
         tracing::error!(actor.kind = kind.name, actor.key = %key, error, "a per-key actor crashed");
         let settings = kind.settings();
-        let crash = (entry.key().clone(), key.to_string(), error);
+        let crash = (entry.key().clone(), key.to_string(), error, current_request());
         if self.quarantine().on_crash(&settings, crash, Instant::now()) {
             kind.quarantines.increment(1);
             tracing::error!(

@@ -34,6 +34,7 @@ impl Meter {
 
     /// Takes a place in the queue, if one is free.
     pub(crate) fn admit(self: &Arc<Self>) -> Option<Permit> {
+        let now = self.kind.micros();
         let queue_max = self.kind.settings().queue_max;
         let mut queued = self.queued.load(Ordering::Relaxed);
         loop {
@@ -43,7 +44,7 @@ impl Meter {
             if queued == 0 {
                 // Recorded before the place is taken: a reader that sees the place taken must not count the idle time as time without
                 // progress.
-                self.moves();
+                self.moved_at(now);
             }
             match self.queued.compare_exchange_weak(queued, queued + 1, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => break,
@@ -51,7 +52,8 @@ impl Meter {
             }
         }
         self.kind.queued.increment(1.0);
-        Some(Permit(Arc::clone(self)))
+        self.kind.times.arrived(queued + 1, now);
+        Some(Permit { meter: Arc::clone(self), arrived: now })
     }
 
     /// Messages that wait or are being handled.
@@ -67,7 +69,12 @@ impl Meter {
 
     /// Records a heartbeat.
     pub(crate) fn moves(&self) {
-        self.moved.fetch_max(self.kind.micros(), Ordering::Release);
+        self.moved_at(self.kind.micros());
+    }
+
+    /// Records a heartbeat at this time. Returns the time of the one before.
+    fn moved_at(&self, now: u64) -> u64 {
+        self.moved.fetch_max(now, Ordering::AcqRel)
     }
 
     /// Whether there was no heartbeat for `stuck_after`; also true of an idle actor.
@@ -95,12 +102,18 @@ impl Meter {
 }
 
 /// A place in an actor's queue, which becomes free when this is dropped.
-pub(crate) struct Permit(Arc<Meter>);
+pub(crate) struct Permit {
+    meter: Arc<Meter>,
+    /// When the place was taken, in microseconds since the kind's epoch.
+    arrived: u64,
+}
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let meter = &self.0;
-        meter.moves();
+        let Self { meter, arrived } = self;
+        let now = meter.kind.micros();
+        let before = meter.moved_at(now);
+        meter.kind.times.handled(*arrived, before, now);
         meter.queued.fetch_sub(1, Ordering::AcqRel);
         meter.kind.queued.decrement(1.0);
     }

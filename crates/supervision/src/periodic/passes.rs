@@ -10,6 +10,7 @@ use metrics::Counter;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::address::milliseconds;
 use crate::kind::{Kind, metric_name};
 
 /// Maximum length of a kept error, in characters.
@@ -24,6 +25,26 @@ struct Record {
     failures: Counter,
     /// The failed passes since the last successful one.
     failing: Mutex<Option<Failing>>,
+    last: Mutex<Option<Last>>,
+}
+
+#[derive(Clone, Copy)]
+struct Last {
+    ended: Instant,
+    took: Duration,
+    /// When the next pass starts, unless the actor is woken; `None` before that is planned.
+    next: Option<Instant>,
+}
+
+/// The last pass of a periodic actor, as the operator sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct LastPass {
+    /// Milliseconds since its end.
+    pub ended_ms_ago: u64,
+    /// Milliseconds that it took.
+    pub took_ms: u64,
+    /// Milliseconds until the next one starts, unless work is announced before; 0 while one runs.
+    pub next_in_ms: u64,
 }
 
 struct Failing {
@@ -50,7 +71,7 @@ impl Passes {
         let failures = metrics::counter!(metric_name::<K>("pass_failures_total"), "name" => name);
         // A series that starts with its first failure would hide that failure from the function `increase()` of Prometheus.
         failures.absolute(0);
-        Self(Arc::new(Record { name, failures, failing: Mutex::default() }))
+        Self(Arc::new(Record { name, failures, failing: Mutex::default(), last: Mutex::default() }))
     }
 
     /// The name of the actor in logs and metrics.
@@ -65,6 +86,27 @@ impl Passes {
             passes: failing.passes,
             since_seconds_ago: failing.since.elapsed().as_secs(),
         })
+    }
+
+    /// The last pass; `None` if none has ended yet.
+    pub fn last(&self) -> Option<LastPass> {
+        let last = *self.0.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.map(|Last { ended, took, next }| LastPass {
+            ended_ms_ago: milliseconds(ended.elapsed()),
+            took_ms: milliseconds(took),
+            next_in_ms: next.map_or(0, |next| milliseconds(next - Instant::now())),
+        })
+    }
+
+    pub(super) fn ended(&self, took: Duration) {
+        let last = Last { ended: Instant::now(), took, next: None };
+        *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
+    }
+
+    pub(super) fn next_after(&self, pause: Duration) {
+        if let Some(last) = &mut *self.0.last.lock().unwrap_or_else(PoisonError::into_inner) {
+            last.next = Some(Instant::now() + pause);
+        }
     }
 
     /// Time since the first failure in a row.

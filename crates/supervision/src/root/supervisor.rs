@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use super::child::{ChildSpec, Role};
 use super::exit::{Progress, TreeExit};
 use super::settings::RootSettings;
-use super::tree::{Budget, ChildFailure, FAILURES_MAX, Node, Status};
+use super::tree::{BUSIEST_MAX, Budget, ChildFailure, FAILURES_MAX, Node, Status};
+use crate::address::milliseconds;
 use crate::causes::with_causes;
 use crate::jitter::Jitter;
 use crate::periodic::passes::Passes;
@@ -198,10 +199,13 @@ impl Supervisor {
             restarts_in_ms: None,
             failures: Vec::new(),
             failing: None,
+            pass: None,
             live: children.iter().map(|child| child.live).sum(),
             queued: children.iter().map(|child| child.queued).sum(),
             unmoved_ms: None,
             quarantined: children.iter().map(|child| child.quarantined).sum(),
+            times: None,
+            busiest: Vec::new(),
             children,
         };
         // Fails only if the caller no longer waits.
@@ -390,10 +394,6 @@ impl Supervisor {
     }
 }
 
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 impl Child {
     fn new(spec: ChildSpec) -> Self {
         Self {
@@ -443,10 +443,13 @@ impl Child {
                 .map(|(at, error)| ChildFailure { error: error.clone(), seconds_ago: at.elapsed().as_secs() })
                 .collect(),
             failing: self.spec.passes.as_ref().and_then(Passes::failing),
+            pass: self.spec.passes.as_ref().and_then(Passes::last),
             live: counts.live,
             queued: counts.queued,
             unmoved_ms: counts.unmoved_for.map(milliseconds),
             quarantined: counts.quarantined,
+            times: kind.message_times(),
+            busiest: self.spec.address.busiest(BUSIEST_MAX),
             children: Vec::new(),
         }
     }

@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::child::Role;
-use crate::periodic::passes::FailingPasses;
+use crate::address::BusyKey;
+use crate::periodic::passes::{FailingPasses, LastPass};
+use crate::times::MessageTimes;
 
 /// One supervised child, or the root itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -30,6 +32,9 @@ pub struct Node {
     /// Failing passes, if the child is a periodic actor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing: Option<FailingPasses>,
+    /// The last pass, if the child is a periodic actor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pass: Option<LastPass>,
     /// Number of actors: 0 or 1, and for a family the number of its members.
     pub live: u64,
     /// Messages that wait or are being handled.
@@ -39,10 +44,19 @@ pub struct Node {
     pub unmoved_ms: Option<u64>,
     /// Number of keys in quarantine.
     pub quarantined: u64,
+    /// Waits and handling of its recent messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times: Option<MessageTimes>,
+    /// The actors of a family with the most messages, at most [`BUSIEST_MAX`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub busiest: Vec<BusyKey>,
     /// The children of the root.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Node>,
 }
+
+/// Number of busy actors that are shown for each family.
+pub const BUSIEST_MAX: usize = 10;
 
 /// The phase of a child's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

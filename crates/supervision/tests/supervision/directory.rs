@@ -232,6 +232,32 @@ async fn a_refused_key_handles_its_inbox_and_starts_no_actor_until_its_time_or_t
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_tree_names_the_busiest_keys_and_how_long_messages_waited_and_took() {
+    let world = World::new();
+    let (bank, child) = Bank::new(&world, 0..3, &settings());
+    let root = world.root(vec![child]).await;
+    let late = |account| {
+        let bank = bank.clone();
+        tokio::spawn(async move { bank.ask_within(account, |reply| Change::AddLate(SECOND, reply), 9 * SECOND).await })
+    };
+    let asks: Vec<_> = [0, 0, 0, 1].map(late).into();
+    assert_eq!(bank.ask(2, Change::Add).await, Ok(1));
+    let tree = root.tree(SECOND).await.unwrap();
+    let busiest: Vec<_> = tree.children[0].busiest.iter().map(|busy| (busy.key.as_str(), busy.queued)).collect();
+    assert_eq!(busiest, [("account 0", 3), ("account 1", 1)]);
+    for ask in asks {
+        ask.await.unwrap().unwrap();
+    }
+    let node = &root.tree(SECOND).await.unwrap().children[0];
+    assert_eq!((node.busiest.len(), node.pass), (0, None));
+    let times = node.times.unwrap();
+    // Rounded up to a power of two: the last message of the first account waited for two of a second each.
+    assert_eq!((times.wait_p50_us, times.wait_p99_us, times.handler_p99_us), (0, 1 << 21, 1 << 20), "{times:?}");
+    assert_eq!(times.deepest_queue, 3);
+    world.end(root).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restarted_key_handles_its_inbox_and_its_next_message_starts_another_actor() {
     let world = World::new();
     let (bank, child) = Bank::new(&world, 0..2, &settings());

@@ -64,6 +64,9 @@ async fn passes_that_fail_are_counted_shown_and_logged_when_they_begin_and_when_
     let baseline = passes();
     eventually("three passes succeeded again", || passes() >= baseline + 3).await;
     assert_eq!(failing(&root).await, None);
+    let pass = root.tree(Duration::from_secs(1)).await.unwrap().children[0].pass.unwrap();
+    let pause = pass.ended_ms_ago + pass.next_in_ms;
+    assert!(pass.took_ms == 0 && (899..=1_100).contains(&pause), "{pass:?}");
     assert_eq!(lines.of("WARN").len(), 1);
     assert_eq!(lines.of("INFO").iter().filter(|line| *line == "passes succeed again").count(), 1);
     root.drain(Duration::from_secs(1)).await;

@@ -150,6 +150,10 @@ async fn the_tree_shows_who_lives_and_what_happened() {
             "restarts": 1, "budget": {"restarts_left": 2, "more_in_ms": 50_050},
             "failures": [{"error": "told to fail", "seconds_ago": 10}],
             "live": 1, "queued": 1, "quarantined": 0, "unmoved_ms": 0,
+            "times": {
+                "handled_per_minute": 5, "wait_p50_us": 0, "wait_p99_us": 0, "handler_p50_us": 0, "handler_p99_us": 0,
+                "deepest_queue": 1,
+            },
         }],
     });
     assert_eq!(serde_json::to_value(tree).unwrap(), expected);
