@@ -144,6 +144,11 @@ impl Ingestion {
         self.batches.announce(|| BatchMessage::HandOver);
     }
 
+    /// Hints that a cancellation was committed, so that an actor of this process ends its batch at once.
+    pub fn hint_cancelled(&self, id: BatchId) {
+        self.batches.hint(&id, |reply| BatchMessage::Cancel { reply });
+    }
+
     /// Releases the lease of one batch, if an actor of this process has it.
     pub fn hand_over_batch(&self, id: BatchId) {
         self.batches.hint(&id, |_: Reply<()>| BatchMessage::HandOver);

@@ -18,11 +18,11 @@ const RECORDS_MAX: usize = 50;
 /// The actors of all keyed kinds. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct KeyedActors {
-    /// Claim ceremonies.
+    /// The claim ceremonies of registrations.
     pub claims: Claims,
     /// Pollers of device codes.
     pub devices: DeviceCodes,
-    /// Batches.
+    /// The work on running batches.
     pub ingestion: Ingestion,
 }
 

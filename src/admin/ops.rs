@@ -8,10 +8,12 @@ mod acts;
 mod config;
 pub mod description;
 mod door;
+mod held;
 mod keys;
 mod node;
 mod orders;
 mod pauses;
+mod queues;
 mod refusal;
 mod request;
 mod state;
@@ -87,6 +89,32 @@ pub fn routes() -> Vec<OpsRoute> {
             description::UNSET_OVERRIDE,
         ),
         look("/cluster", get(node::cluster), description::SHOW_CLUSTER),
+        look("/batches", get(queues::batches), description::LIST_BATCHES),
+        operate(
+            Method::POST,
+            "/batches/{id}/cancel",
+            ActKind::BatchCancel,
+            post(queues::cancel_batch),
+            description::CANCEL_BATCH,
+        ),
+        look("/mails", get(queues::mails), description::LIST_MAILS),
+        operate(
+            Method::POST,
+            "/mails/{id}/retry",
+            ActKind::MailRetry,
+            post(queues::steer_mail),
+            description::RETRY_MAIL,
+        ),
+        operate(
+            Method::POST,
+            "/mails/{id}/give_up",
+            ActKind::MailGiveUp,
+            post(queues::steer_mail),
+            description::GIVE_UP_MAIL,
+        ),
+        look("/held", get(held::list), description::LIST_HELD),
+        operate(Method::POST, "/held:release", ActKind::HeldRelease, post(held::end), description::RELEASE_HELD),
+        operate(Method::POST, "/held:discard", ActKind::HeldDiscard, post(held::end), description::DISCARD_HELD),
         look("/keys", get(keys::list), description::LIST_KEYS),
         operate(
             Method::POST,

@@ -7,10 +7,12 @@ mod actor;
 mod agent;
 mod api_key;
 mod balance;
+mod batch;
 mod context;
 mod held;
 mod log;
 mod machine;
+mod mail;
 mod node;
 mod options;
 mod pause;
@@ -58,10 +60,16 @@ pub enum Command {
     /// List, show, release and discard held events
     #[command(subcommand)]
     Held(held::Command),
+    /// List and cancel running batches and imports
+    #[command(subcommand)]
+    Batch(batch::Command),
+    /// List mails that were not sent, send one at once, or give it up
+    #[command(subcommand)]
+    Mail(mail::Command),
     /// List, show and verify the acts of operators
     #[command(subcommand)]
     Act(act::Command),
-    /// List keys with crashed actors, and end their quarantine
+    /// List keys with crashed actors, quarantine, release and restart them
     #[command(subcommand)]
     Actor(actor::Command),
     /// List and drain the servers on this database
@@ -107,6 +115,8 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::Agent(command) => agent::run(command, &context).await,
         Command::ApiKey(command) => api_key::run(command, &context).await,
         Command::Held(command) => held::run(command, &context).await,
+        Command::Batch(command) => batch::run(command, &context).await,
+        Command::Mail(command) => mail::run(command, &context).await,
         Command::Act(command) => act::run(command, &context).await,
         Command::Pause(options) => pause::pause(options, &context).await,
         Command::Resume(target) => pause::resume(target, &context).await,

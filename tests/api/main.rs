@@ -39,6 +39,7 @@ mod ops;
 mod pauses;
 mod pressure;
 mod published;
+mod queues;
 mod rights;
 mod rules;
 mod sessions;

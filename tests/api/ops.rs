@@ -23,7 +23,7 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| description::document(&app::
 
 /// A way to the API.
 #[derive(Debug, Clone)]
-enum Door {
+pub(super) enum Door {
     Token(String),
     NoToken,
     Socket,
@@ -45,7 +45,7 @@ fn with_uid(role: OperatorRole) -> OperatorSettings {
     OperatorSettings { name: "tester".into(), role, uid, token_sha256: None }
 }
 
-struct Answer {
+pub(super) struct Answer {
     status: u16,
     headers: reqwest::header::HeaderMap,
     body: Value,
@@ -53,19 +53,19 @@ struct Answer {
 
 impl Answer {
     #[track_caller]
-    fn refused(&self, status: u16, error: &str) {
+    pub(super) fn refused(&self, status: u16, error: &str) {
         assert_eq!((self.status, self.body["error"].as_str()), (status, Some(error)), "{:#}", self.body);
     }
 
     #[track_caller]
-    fn expect(self) -> Value {
+    pub(super) fn expect(self) -> Value {
         assert_eq!(self.status, 200, "{:#}", self.body);
         self.body
     }
 }
 
 /// Sends a request, and checks that the description has the status and the members of the answer.
-async fn ask(world: &World, door: &Door, method: &Method, path: &str, body: Option<&Value>) -> Answer {
+pub(super) async fn ask(world: &World, door: &Door, method: &Method, path: &str, body: Option<&Value>) -> Answer {
     let socket = world.server.app.settings.data.dir.join("operator.sock");
     let (client, base) = match door {
         Door::Socket => (http_client::builder().unix_socket(socket), "http://localhost".to_owned()),
@@ -125,6 +125,9 @@ fn valid(route: &OpsRoute) -> (String, Option<Value>) {
         "PUT" => (path, Some(json!({ "value": 7, "reason": "a test", "replace": true }))),
         "POST" if route.path == "/pauses" => {
             (path, Some(json!({ "part": "backfill", "reason": "a test", "replace": true })))
+        }
+        "POST" if route.path.starts_with("/held:") => {
+            (path, Some(json!({ "ids": ["019b76da-a800-7a67-8a14-94a3f41b0634"], "reason": "a test" })))
         }
         "POST" => (path, Some(json!({ "reason": "a test" }))),
         "DELETE" => (format!("{path}?reason=a%20test"), None),
@@ -189,7 +192,9 @@ on_each_database! {
                         let new = new_acts(&world, before).await;
                         assert_eq!(new.len(), 1, "{what}");
                         assert_eq!((&new[0]["act"], &new[0]["id"]), (&json!(kind), &answer.body["act_id"]), "{what}");
-                        let outcome = if answer.status == 200 { "applied" } else { "refused" };
+                        // The events of one request end one after the other, so the act is recorded before them.
+                        let done = if route.path.starts_with("/held:") { "begun" } else { "applied" };
+                        let outcome = if answer.status == 200 { done } else { "refused" };
                         assert_eq!(new[0]["outcome"], outcome, "{what}");
                         let by = &new[0]["event"]["payload"]["by"];
                         match &door {

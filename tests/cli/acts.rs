@@ -43,6 +43,12 @@ async fn each_act(home: &Home, server: &Server) -> Vec<(&'static str, &'static s
     home.run(&["admin", "held", "show", &held]).said();
     home.run(&["admin", "held", "release", &held]).refused(1, &["still held"]);
     home.run(&["admin", "held", "discard", &held]).said();
+    for list in ["batch", "mail"] {
+        assert_eq!(home.run(&["admin", list, "list", "--json"]).json(), json!([]));
+    }
+    home.run(&["admin", "batch", "cancel", &held]).refused(4, &["no running batch has this id"]);
+    home.run(&["admin", "mail", "retry", &held]).refused(4, &["no mail with this id waits"]);
+    home.run(&["admin", "mail", "give-up", &held]).refused(4, &["no mail with this id waits"]);
     home.run(&["backup", "create", "backup"]).said();
     home.run(&["admin", "log", "epoch", "--reason", "a drill"]).said();
     home.run(&["admin", "account", "close", "--account", &account, "--dry-run"]).said();
@@ -66,6 +72,9 @@ async fn each_act(home: &Home, server: &Server) -> Vec<(&'static str, &'static s
         ("held_show", "applied"),
         ("held_release", "begun"),
         ("held_discard", "applied"),
+        ("batch_cancel", "refused"),
+        ("mail_retry", "refused"),
+        ("mail_give_up", "refused"),
         ("backup_create", "begun"),
         ("log_epoch", "applied"),
         ("account_close", "applied"),

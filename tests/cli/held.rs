@@ -176,3 +176,46 @@ async fn held_events_without_a_body_cannot_be_released() {
         assert!(!bytes.windows(20).any(|window| window == b"nobody may read this"), "{}", path.display());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_held_events_are_released_in_two_requests_of_one_act_each() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let account = home.run(&["admin", "account", "create", "--email", "ada@example.com", "--json"]).json();
+    let account = flow::text(&account, "user_account_id");
+    let machine = flow::machine(&server).await;
+    let mut chain = Chain::new(&machine);
+    let client = Client::new();
+    for _ in 0..1_200 {
+        let event = chain.next_with(|event| event["scope"]["user_account_id"] = json!(account));
+        let url = format!("{}/api/v1/events", server.url);
+        client.post(&url, &machine, &event).await.held("identity_mismatch");
+    }
+    let sender = format!("machine:{}", machine.uuid);
+    let release = |more: &[&str]| {
+        let command = ["admin", "held", "release", "--held-for", "identity_mismatch", "--sender", &sender];
+        home.run(&[&command, more].concat())
+    };
+    release(&[]).refused(1, &["a reason has 1 to 500 characters"]);
+    assert_eq!(release(&["--dry-run", "--reason", "a test"]).said(), "1200 events match");
+    let still = release(&["--reason", "a test", "--json"]).json();
+    assert_eq!(still["outcomes"], json!({ "still_held": 1200 }), "{still}");
+
+    home.run(&["admin", "machine", "attach", "--machine-uuid", &machine.uuid, "--account", &account]).said();
+    let started = std::time::Instant::now();
+    let released = release(&["--reason", "it is attached now", "--json"]).json();
+    println!("released in {:.1} s", started.elapsed().as_secs_f64());
+    assert_eq!(
+        (&released["matches"], &released["outcomes"]),
+        (&json!(1200), &json!({ "released": 1200 })),
+        "{released}"
+    );
+    assert_eq!(home.run(&["admin", "held", "list", "--json"]).json(), json!([]));
+    // In the order in which they were sent, so that their chain continues.
+    client.post(&format!("{}/api/v1/events", server.url), &machine, &chain.next()).await.receipt();
+    let acts = home.run(&["admin", "act", "list", "--act", "held_release", "--json"]).json();
+    let acts: Vec<_> = acts.as_array().unwrap().iter().map(|act| (&act["after"]["number"], &act["reason"])).collect();
+    let (now, before) = (json!("it is attached now"), json!("a test"));
+    let numbers = [json!(200), json!(1000)];
+    assert_eq!(acts[..4], [(&numbers[0], &now), (&numbers[1], &now), (&numbers[0], &before), (&numbers[1], &before)]);
+}

@@ -17,7 +17,7 @@ pub enum KeyedKind {
     Claims,
     /// The poller of a computer's device code.
     Devices,
-    /// A running batch.
+    /// The work on a running batch.
     Batches,
 }
 

@@ -21,7 +21,7 @@ use crate::error::{Corrupt, StoreError};
 use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
 use crate::pool::{Columns, DatabaseRow, QueryBuilder, Tx, query, scalar};
-use crate::row::{chunks, limit, parsed, storable, undecodable};
+use crate::row::{chunks, count, limit, parsed, storable, undecodable};
 use crate::{Store, in_transaction};
 
 /// A batch that is not stored yet.
@@ -114,6 +114,27 @@ pub struct BatchSummary {
     pub is_running: bool,
     /// Time of the submission.
     pub created_at: Timestamp,
+}
+
+/// A running batch, as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningBatch {
+    /// Id of the batch.
+    pub id: BatchId,
+    /// Kind of the batch.
+    pub kind: BatchKind,
+    /// Owner of the batch.
+    pub account: UserAccountId,
+    /// Number of items.
+    pub total: u32,
+    /// Items with an outcome.
+    pub processed: u32,
+    /// Time of the submission.
+    pub created_at: Timestamp,
+    /// Time at which its cancellation was requested.
+    pub cancelled_at: Option<Timestamp>,
+    /// The process with the lease, and the end of the lease.
+    pub lease: Option<(String, Timestamp)>,
 }
 
 /// Result of acquiring or renewing the lease of a batch.
@@ -330,6 +351,46 @@ impl Store {
             .during(Operation::CancelBatch)
             .await?;
         Ok(rows_affected == 1)
+    }
+
+    /// Running batches of all accounts after this one, oldest first.
+    #[boxed]
+    pub async fn batches_running(
+        &self,
+        after: Option<BatchId>,
+        rows_max: usize,
+    ) -> Result<Vec<RunningBatch>, StoreError> {
+        const SQL: &str =
+            "SELECT b.id, b.kind, b.account_id, b.total, b.created_at, b.cancelled_at, b.runner, b.leased_until,
+                (SELECT COUNT(*) FROM batch_items i WHERE i.batch_id = b.id AND i.finished IS NOT NULL) AS processed
+            FROM batches b WHERE b.state = 'running' AND ($1 IS NULL OR b.id > $1) ORDER BY b.id LIMIT $2";
+        let rows: Vec<RunningRow> = query(SQL)
+            .bind(after.map(|id| id.as_uuid()))
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListRunningBatches)
+            .await?;
+        Ok(rows.into_iter().map(RunningBatch::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Requests the cancellation of a running batch with the act of an operator; `false` if no running batch has the id.
+    #[boxed]
+    pub async fn batch_cancel_as_operator(&self, id: BatchId, now: Timestamp) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE batches SET cancelled_at = COALESCE(cancelled_at, $2)
+            WHERE id = $1 AND state = 'running'";
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let cancelled = query(SQL).bind(id.as_uuid()).bind(now).execute(&mut *tx).await? > 0;
+                if cancelled {
+                    self.record_act(tx, now).await?;
+                }
+                Ok(cancelled)
+            },
+            commit if |cancelled| *cancelled
+        )
+        .during(Operation::CancelBatch)
+        .await
     }
 
     /// Acquires or renews the lease of a batch, until a time.
@@ -582,6 +643,37 @@ impl BatchRow {
             cancelled_at: self.cancelled_at,
             journal: Journal::new(place("batches.total", self.total)?, finished, end),
             pending,
+        })
+    }
+}
+
+crate::row! {
+    struct RunningRow {
+        id: Uuid,
+        kind: String,
+        account_id: String,
+        total: i64,
+        processed: i64,
+        created_at: Timestamp,
+        cancelled_at: Option<Timestamp>,
+        runner: Option<String>,
+        leased_until: Option<Timestamp>,
+    }
+}
+
+impl TryFrom<RunningRow> for RunningBatch {
+    type Error = Corrupt;
+
+    fn try_from(row: RunningRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            id: row.id.into(),
+            kind: parsed("batches.kind", &row.kind)?,
+            account: parsed("batches.account_id", &row.account_id)?,
+            total: count("batches.total", row.total)?,
+            processed: count("batch_items", row.processed)?,
+            created_at: row.created_at,
+            cancelled_at: row.cancelled_at,
+            lease: row.runner.zip(row.leased_until),
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! An entry is `held` until it is released (forwarded after all) or discarded (by an operator). The store keeps the body for that time, and
 //! never without the person's consent. On PostgreSQL every transaction that changes held events locks the senders first, in `held_senders`:
-//! quotas of senders are exact between processes. The total is the sum of the rows of `held_totals`; a transaction adds to any of them, so
+//! quotas of senders are exact between processes. The total is the sum of the rows of `held_totals`; a transaction adds to any row, so
 //! that transactions do not wait for each other.
 
 mod counts;
@@ -268,11 +268,11 @@ pub struct Unclassified {
 pub(crate) enum Ending<'a> {
     /// One entry.
     One(HeldId),
-    /// Those of an event, in a scope.
+    /// The entries of an event, in a scope.
     Event(EventId, &'a HeldScope),
-    /// Those of a computer.
+    /// The entries of a computer.
     Machine(Uuid),
-    /// Those that an account's list shows, of its agents.
+    /// The entries in an account's list, of its agents.
     Account(&'a UserAccountId),
 }
 
@@ -471,6 +471,30 @@ impl Store {
             .during(Operation::ListHeldEvents)
             .await?;
         Ok(rows.into_iter().map(HeldEntry::try_from).collect::<Result<_, Corrupt>>()?)
+    }
+
+    /// Ids of matching entries after this one, oldest first.
+    #[boxed]
+    pub async fn held_ids(
+        &self,
+        filter: &HeldFilter,
+        after: Option<HeldId>,
+        rows_max: usize,
+    ) -> Result<Vec<HeldId>, StoreError> {
+        const SQL: &str = "SELECT id FROM held_events WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR reason = $2)
+            AND ($3 IS NULL OR sender = $3) AND ($4 IS NULL OR id < $4) AND ($5 IS NULL OR id > $5) ORDER BY id LIMIT $6";
+        let sender = filter.sender.as_ref().map(ToString::to_string);
+        let ids: Vec<Uuid> = scalar(SQL)
+            .bind(filter.state.map(HeldState::as_str))
+            .bind(filter.reason.map(HoldReason::as_str))
+            .bind(sender)
+            .bind(filter.before.map(|id| id.as_uuid()))
+            .bind(after.map(|id| id.as_uuid()))
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListHeldEvents)
+            .await?;
+        Ok(ids.into_iter().map(Into::into).collect())
     }
 
     /// An entry and its body, as long as it is kept.

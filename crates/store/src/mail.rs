@@ -42,7 +42,62 @@ pub enum MailFailure {
     GivenUp,
 }
 
+/// A mail that was not sent, as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnsentMail {
+    /// Id of the mail.
+    pub id: MailId,
+    /// Address of the recipient.
+    pub to: String,
+    /// Subject of the mail.
+    pub subject: String,
+    /// Time of creation.
+    pub created_at: Timestamp,
+    /// Time of the next attempt, or end of the lease while one runs.
+    pub next_try_at: Timestamp,
+    /// Number of attempts so far.
+    pub tries: u32,
+    /// Time at which it was given up.
+    pub given_up_at: Option<Timestamp>,
+}
+
 impl Store {
+    /// Unsent mails after this one, given up or not, oldest first.
+    #[boxed]
+    pub async fn mails_unsent(&self, after: Option<MailId>, rows_max: usize) -> Result<Vec<UnsentMail>, StoreError> {
+        const SQL: &str = "SELECT id, recipient, subject, created_at, next_try_at, tries, given_up_at FROM mails
+            WHERE sent_at IS NULL AND ($1 IS NULL OR id > $1) ORDER BY id LIMIT $2";
+        let rows: Vec<UnsentRow> = query(SQL)
+            .bind(after.map(|id| id.as_uuid()))
+            .bind(limit(rows_max))
+            .fetch_all(&self.pool)
+            .during(Operation::ListUnsentMails)
+            .await?;
+        Ok(rows.into_iter().map(UnsentMail::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Lets a mail be sent at once, also after it was given up, or gives it up (`give_up`), with the act of an operator. `false` if it was sent
+    /// or is being sent.
+    #[boxed]
+    pub async fn mail_steer(&self, id: MailId, give_up: bool, now: Timestamp) -> Result<bool, StoreError> {
+        const SQL: &str = "UPDATE mails SET next_try_at = $2, given_up_at = $3
+            WHERE id = $1 AND sent_at IS NULL AND leased_by IS NULL";
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let given_up_at = give_up.then_some(now);
+                let changed = query(SQL).bind(id.as_uuid()).bind(now).bind(given_up_at).execute(&mut *tx).await? > 0;
+                if changed {
+                    self.record_act(tx, now).await?;
+                }
+                Ok(changed)
+            },
+            commit if |changed| *changed
+        )
+        .during(Operation::SteerMail)
+        .await
+    }
+
     /// Queues a mail in a separate transaction.
     #[boxed]
     pub async fn mail_write(&self, mail: &QueuedMail, now: Timestamp) -> Result<(), StoreError> {
@@ -122,6 +177,34 @@ pub(crate) async fn insert_mail(tx: &mut Tx<'_>, mail: &QueuedMail, now: Timesta
         .execute(tx)
         .await
         .map(drop)
+}
+
+crate::row! {
+    struct UnsentRow {
+        id: Uuid,
+        recipient: String,
+        subject: String,
+        created_at: Timestamp,
+        next_try_at: Timestamp,
+        tries: i64,
+        given_up_at: Option<Timestamp>,
+    }
+}
+
+impl TryFrom<UnsentRow> for UnsentMail {
+    type Error = Corrupt;
+
+    fn try_from(row: UnsentRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            id: row.id.into(),
+            to: row.recipient,
+            subject: row.subject,
+            created_at: row.created_at,
+            next_try_at: row.next_try_at,
+            tries: count("mails.tries", row.tries)?,
+            given_up_at: row.given_up_at,
+        })
+    }
 }
 
 crate::row! {

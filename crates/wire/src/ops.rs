@@ -1,7 +1,8 @@
 //! Bodies of the operator's API (`docs/operations.md#the-operators-api`).
 
+use domain::Digest;
 use domain::act::{ActKind, ActOutcome, ActReason};
-use domain::ids::{EventId, NodeId};
+use domain::ids::{BatchId, EventId, HeldId, MachineUuid, MailId, NodeId, ReceiptId, UserAccountId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -418,6 +419,220 @@ pub struct QuarantineRequest {
 pub struct KeyOrdered {
     /// Kind and id of the key, such as `batches:ID`.
     pub key: String,
+    /// Id of the recorded act.
+    #[schema(value_type = schema::UuidV7)]
+    pub act_id: EventId,
+}
+
+/// Held events, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HeldPage {
+    /// The events of this page.
+    pub held: Vec<HeldShown>,
+    /// The `before` of the next page; null on the last one.
+    #[schema(value_type = Option<schema::UuidV7>, required = true)]
+    pub next: Option<HeldId>,
+}
+
+/// A held event without its body.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HeldShown {
+    /// Id of the entry.
+    #[schema(value_type = schema::UuidV7)]
+    pub id: HeldId,
+    /// `held`, `released` or `discarded`.
+    pub state: String,
+    /// Why it is held, such as `unknown_event_type`.
+    pub reason: String,
+    /// Location and kind of the fault.
+    pub detail: String,
+    /// `machine:UUID`, `registration:UUID` or `account:ID`.
+    pub sender: String,
+    /// The account that pays.
+    #[schema(value_type = Option<String>, required = true)]
+    pub user_account_id: Option<UserAccountId>,
+    /// `event_id` of the envelope, if it could be read.
+    #[schema(value_type = Option<schema::Uuid>, required = true)]
+    pub event_id: Option<EventId>,
+    /// `event_type` of the envelope.
+    #[schema(required = true)]
+    pub event_type: Option<String>,
+    /// `agent_id` of the envelope.
+    #[schema(required = true)]
+    pub agent_id: Option<String>,
+    /// `machine_id` of the envelope.
+    #[schema(value_type = Option<schema::Uuid>, required = true)]
+    pub machine_id: Option<MachineUuid>,
+    /// The computed hash of the event.
+    #[serde(rename = "self")]
+    #[schema(value_type = Option<schema::Sha256>, required = true)]
+    pub seal: Option<Digest>,
+    /// SHA-256 of the received bytes.
+    #[schema(value_type = schema::Sha256)]
+    pub body_sha256: Digest,
+    /// Number of received bytes.
+    pub body_bytes: u64,
+    /// When it was received, RFC 3339.
+    pub received_at: String,
+    /// When it was released or discarded, RFC 3339.
+    #[schema(required = true)]
+    pub state_at: Option<String>,
+    /// The receipt of a released event.
+    #[schema(value_type = Option<schema::Uuid>, required = true)]
+    pub receipt_id: Option<ReceiptId>,
+}
+
+/// Releases or discards held events: with these ids, or the matches of a filter that a dry run has counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HeldEndRequest {
+    /// Ids of 1 to 1,000 entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<schema::UuidV7>>, min_items = 1, max_items = 1000)]
+    pub ids: Option<Vec<HeldId>>,
+    /// Held events with all these properties; it must name one at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<HeldSelection>,
+    /// Only count the matches of the filter and return a token; `false` if absent.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// The token of a dry run within ten minutes: only events before it are ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::UuidV7>)]
+    pub token: Option<HeldId>,
+    /// `next` of the answer before, if more than 1,000 events match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::UuidV7>)]
+    pub after: Option<HeldId>,
+    /// The reason: 1 to 500 characters on one line.
+    #[schema(value_type = String, min_length = 1, max_length = 500)]
+    pub reason: Option<String>,
+}
+
+/// Properties of held events.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HeldSelection {
+    /// Why they are held, such as `unknown_event_type`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Their sender: `machine:UUID`, `registration:UUID` or `account:ID`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<String>,
+}
+
+/// The outcomes of an end of held events, or of its dry run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HeldEnded {
+    /// Number of events that were tried, or that match a dry run, up to 100,000.
+    pub matches: usize,
+    /// The token of a dry run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::UuidV7>)]
+    pub token: Option<HeldId>,
+    /// The outcome of each, oldest first.
+    pub ended: Vec<HeldEndOutcome>,
+    /// The `after` of the next request, if more events may match; null otherwise.
+    #[schema(value_type = Option<schema::UuidV7>, required = true)]
+    pub next: Option<HeldId>,
+    /// Id of the recorded act; absent in a dry run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::UuidV7>)]
+    pub act_id: Option<EventId>,
+}
+
+/// The outcome of one held event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HeldEndOutcome {
+    /// Id of the entry.
+    #[schema(value_type = schema::UuidV7)]
+    pub id: HeldId,
+    /// `released`, `discarded`, `still_held`, `without_body`, `already_ended`, `unknown`, `refused`, `unavailable` or `not_tried`.
+    pub outcome: String,
+    /// Why it was neither released nor discarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The receipt of a released event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::Uuid>)]
+    pub receipt_id: Option<ReceiptId>,
+}
+
+/// Running batches of all accounts, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunningBatchList {
+    /// The batches of this page.
+    pub batches: Vec<RunningBatchEntry>,
+    /// The `after` of the next page; null on the last one.
+    #[schema(value_type = Option<schema::UuidV7>, required = true)]
+    pub next: Option<BatchId>,
+}
+
+/// A running batch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunningBatchEntry {
+    /// Id of the batch.
+    #[schema(value_type = schema::UuidV7)]
+    pub id: BatchId,
+    /// `batch` or `import`.
+    pub kind: String,
+    /// Owner of the batch.
+    #[schema(value_type = String)]
+    pub user_account_id: UserAccountId,
+    /// Number of items.
+    pub total: u32,
+    /// Items with an outcome.
+    pub processed: u32,
+    /// Time of the submission, RFC 3339.
+    pub created_at: String,
+    /// Time at which its cancellation was requested, RFC 3339.
+    #[schema(required = true)]
+    pub cancelled_at: Option<String>,
+    /// The process with the lease.
+    #[schema(required = true)]
+    pub runner: Option<String>,
+    /// End of the lease, RFC 3339.
+    #[schema(required = true)]
+    pub leased_until: Option<String>,
+}
+
+/// Mails that were not sent, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnsentMailList {
+    /// The mails of this page.
+    pub mails: Vec<UnsentMailEntry>,
+    /// The `after` of the next page; null on the last one.
+    #[schema(value_type = Option<schema::UuidV7>, required = true)]
+    pub next: Option<MailId>,
+}
+
+/// A mail that was not sent. Sign-in codes are not among them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnsentMailEntry {
+    /// Id of the mail.
+    #[schema(value_type = schema::UuidV7)]
+    pub id: MailId,
+    /// Address of the recipient.
+    pub to: String,
+    /// Subject of the mail.
+    pub subject: String,
+    /// Time of creation, RFC 3339.
+    pub created_at: String,
+    /// Number of attempts so far.
+    pub tries: u32,
+    /// Time of the next attempt, RFC 3339; null if it was given up.
+    #[schema(required = true)]
+    pub next_try_at: Option<String>,
+    /// Time at which it was given up, RFC 3339.
+    #[schema(required = true)]
+    pub given_up_at: Option<String>,
+}
+
+/// The object that was changed, and the act.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ObjectChanged {
+    /// Kind and id of the object, such as `batch:ID`.
+    pub target: String,
     /// Id of the recorded act.
     #[schema(value_type = schema::UuidV7)]
     pub act_id: EventId,

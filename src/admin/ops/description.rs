@@ -6,9 +6,10 @@ use api::openapi::Schemas;
 use app::config::Settings;
 use serde_json::{Map, Value, json};
 use wire::ops::{
-    ActPage, ActShown, Cluster, KeyList, KeyOrdered, NodeDrained, OperatorError, OrderPending, OverrideEntry,
-    OverrideList, OverrideRemoved, OverrideRequest, QuarantineRequest, ReasonRequest, ReloadReport, ReloadRequest,
-    ServicePauseEnded, ServicePauseEntry, ServicePauseList, ServicePauseRequest, SettingList,
+    ActPage, ActShown, Cluster, HeldEndRequest, HeldEnded, HeldPage, KeyList, KeyOrdered, NodeDrained, ObjectChanged,
+    OperatorError, OrderPending, OverrideEntry, OverrideList, OverrideRemoved, OverrideRequest, QuarantineRequest,
+    ReasonRequest, ReloadReport, ReloadRequest, RunningBatchList, ServicePauseEnded, ServicePauseEntry,
+    ServicePauseList, ServicePauseRequest, SettingList, UnsentMailList,
 };
 
 use super::{OpsRoute, PREFIX, routes};
@@ -151,6 +152,97 @@ pub(super) const SHOW_CLUSTER: RouteDescription = RouteDescription {
     answer: Schemas::add::<Cluster>,
     is_order: false,
     refusals: &[],
+};
+
+const OBJECT_REFUSALS: &[(u16, &str)] = &[NOT_FOUND, (422, "reason_missing, invalid_request")];
+
+pub(super) const LIST_BATCHES: RouteDescription = RouteDescription {
+    id: "listRunningBatches",
+    summary: "Running batches of all accounts, oldest first",
+    query: &[("after", "Entries after this one: `next` of the page before. A page has 200.")],
+    body: None,
+    answer: Schemas::add::<RunningBatchList>,
+    is_order: false,
+    refusals: &[INVALID_QUERY],
+};
+
+pub(super) const CANCEL_BATCH: RouteDescription = RouteDescription {
+    id: "cancelBatch",
+    summary: "Cancel a running batch: its items without an outcome are not added",
+    query: &[],
+    body: Some(Schemas::add::<ReasonRequest>),
+    answer: Schemas::add::<ObjectChanged>,
+    is_order: false,
+    refusals: OBJECT_REFUSALS,
+};
+
+pub(super) const LIST_MAILS: RouteDescription = RouteDescription {
+    id: "listUnsentMails",
+    summary: "Mails that were not sent, oldest first, with those that were given up",
+    query: &[("after", "Entries after this one: `next` of the page before. A page has 200.")],
+    body: None,
+    answer: Schemas::add::<UnsentMailList>,
+    is_order: false,
+    refusals: &[INVALID_QUERY],
+};
+
+pub(super) const RETRY_MAIL: RouteDescription = RouteDescription {
+    id: "retryMail",
+    summary: "Send a mail at once, also after it was given up",
+    query: &[],
+    body: Some(Schemas::add::<ReasonRequest>),
+    answer: Schemas::add::<ObjectChanged>,
+    is_order: false,
+    refusals: OBJECT_REFUSALS,
+};
+
+pub(super) const GIVE_UP_MAIL: RouteDescription = RouteDescription {
+    id: "giveUpMail",
+    summary: "Give a mail up: it is not sent",
+    query: &[],
+    body: Some(Schemas::add::<ReasonRequest>),
+    answer: Schemas::add::<ObjectChanged>,
+    is_order: false,
+    refusals: OBJECT_REFUSALS,
+};
+
+pub(super) const LIST_HELD: RouteDescription = RouteDescription {
+    id: "listHeld",
+    summary: "Held events, newest first, without their bodies",
+    query: &[
+        ("reason", "Events held for this reason, such as `unknown_event_type`."),
+        ("sender", "Events of this sender: `machine:UUID`, `registration:UUID` or `account:ID`."),
+        ("state", "`held` (if absent), `released`, `discarded` or `any`."),
+        ("before", "Events before this one: `next` of the page before."),
+        ("limit", "Maximum number of events, 1 to 200; 50 if absent."),
+    ],
+    body: None,
+    answer: Schemas::add::<HeldPage>,
+    is_order: false,
+    refusals: &[INVALID_QUERY],
+};
+
+const HELD_REFUSALS: &[(u16, &str)] =
+    &[(422, "filter_empty, token_missing, token_expired, reason_missing, invalid_request")];
+
+pub(super) const RELEASE_HELD: RouteDescription = RouteDescription {
+    id: "releaseHeld",
+    summary: "Submit held events again, as if their senders had sent them now; 1,000 at most, oldest first",
+    query: &[],
+    body: Some(Schemas::add::<HeldEndRequest>),
+    answer: Schemas::add::<HeldEnded>,
+    is_order: false,
+    refusals: HELD_REFUSALS,
+};
+
+pub(super) const DISCARD_HELD: RouteDescription = RouteDescription {
+    id: "discardHeld",
+    summary: "Discard held events with their bodies; 1,000 at most, oldest first",
+    query: &[],
+    body: Some(Schemas::add::<HeldEndRequest>),
+    answer: Schemas::add::<HeldEnded>,
+    is_order: false,
+    refusals: HELD_REFUSALS,
 };
 
 pub(super) const LIST_KEYS: RouteDescription = RouteDescription {

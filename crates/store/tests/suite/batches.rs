@@ -124,6 +124,23 @@ on_each_database! {
         assert!(!store.batch_cancel(id, &ada, at(4)).await.unwrap());
     }
 
+    async fn a_running_batch_is_listed_for_operators_and_cancelled(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
+        let (first, second) = (batch(world, &ada).await, batch(world, &bob).await);
+        store.batch_lease(first, "one", at(9), at(1)).await.unwrap();
+        let running = store.batches_running(None, 10).await.unwrap();
+        let leases: Vec<_> = running.iter().map(|found| (found.id, found.lease.clone())).collect();
+        assert_eq!(leases, [(first, Some(("one".to_owned(), at(9)))), (second, None)]);
+        assert_eq!((&running[1].account, running[1].processed), (&bob, 0));
+        assert_eq!(store.batches_running(Some(first), 10).await.unwrap().len(), 1);
+        assert!(store.batch_cancel_as_operator(first, at(2)).await.unwrap());
+        assert_eq!(store.batches_running(None, 1).await.unwrap()[0].cancelled_at, Some(at(2)));
+        store.batch_finish(first, &[], &BatchEnd::Complete, at(3)).await.unwrap();
+        assert_eq!(store.batches_running(None, 10).await.unwrap()[0].id, second);
+        assert!(!store.batch_cancel_as_operator(first, at(4)).await.unwrap());
+    }
+
     async fn an_account_runs_batches_up_to_its_limit(world: &World) {
         let store = &world.store;
         let ada = world.account("ada@example.com").await;

@@ -452,6 +452,13 @@ on_each_database! {
         assert_eq!(ids(HeldFilter { sender: Some(one), ..any() }).await, [all[1].id, all[0].id]);
         assert_eq!(ids(HeldFilter { before: Some(all[1].id), ..any() }).await, [all[0].id]);
         assert_eq!(store.held_list(&any(), 1).await.unwrap().len(), 1);
+        let held = HeldFilter { state: Some(HeldState::Held), ..any() };
+        assert_eq!(store.held_ids(&held, None, 10).await.unwrap(), [all[1].id, all[2].id], "oldest first");
+        assert_eq!(store.held_ids(&held, Some(all[1].id), 10).await.unwrap(), [all[2].id]);
+        assert_eq!(store.held_ids(&HeldFilter { before: Some(all[2].id), ..held }, None, 10).await.unwrap(), [all[1].id]);
+        assert_eq!(store.held_ids(&any(), None, 1).await.unwrap(), [all[0].id]);
+        let of_hash = HeldFilter { reason: Some(HoldReason::HashMismatch), ..any() };
+        assert_eq!(store.held_ids(&of_hash, None, 10).await.unwrap(), [all[1].id]);
     }
 }
 

@@ -67,6 +67,28 @@ on_each_database! {
         assert_eq!(store.mails_claim_due(at(1000), at(2000), 10).await.unwrap(), []);
     }
 
+    async fn an_operator_sends_a_mail_at_once_or_never(world: &World) {
+        let (mail, later) = (world.new_mail("ada@example.com"), world.new_mail("bob@example.com"));
+        let store = world.store.clone().with_holder(traits(world, "one").id);
+        for mail in [&mail, &later] {
+            store.mail_write(mail, at(100)).await.unwrap();
+        }
+        let unsent = store.mails_unsent(None, 10).await.unwrap();
+        let found: Vec<_> = unsent.iter().map(|found| (found.to.as_str(), found.tries, found.given_up_at)).collect();
+        assert_eq!(found, [("ada@example.com", 0, None), ("bob@example.com", 0, None)]);
+        assert_eq!(store.mails_unsent(Some(mail.id), 10).await.unwrap().len(), 1);
+        assert!(store.mail_steer(mail.id, true, at(1)).await.unwrap());
+        assert_eq!(store.mails_unsent(None, 1).await.unwrap()[0].given_up_at, Some(at(1)));
+        assert_eq!(store.mails_claim_due(at(99), at(200), 10).await.unwrap(), []);
+        assert!(store.mail_steer(mail.id, false, at(2)).await.unwrap());
+        let due = store.mails_claim_due(at(2), at(60), 10).await.unwrap();
+        assert_eq!(due.iter().map(|due| due.mail.id).collect::<Vec<_>>(), [mail.id]);
+        assert!(!store.mail_steer(mail.id, false, at(3)).await.unwrap(), "it is being sent");
+        store.mail_sent(mail.id, at(4)).await.unwrap();
+        assert!(!store.mail_steer(mail.id, false, at(5)).await.unwrap(), "it was sent");
+        assert_eq!(store.mails_unsent(None, 10).await.unwrap().len(), 1);
+    }
+
     async fn two_nodes_never_take_one_mail(world: &World) {
         let second = world.second().await;
         for _ in 0..20 {
