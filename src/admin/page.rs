@@ -87,7 +87,7 @@ struct ActorRow {
     restarts: u64,
     quarantined: u64,
     /// Its recent messages or its last pass.
-    pace: String,
+    pace: Option<String>,
     trouble: Option<String>,
     /// What is left of the restart budget, while it is not whole.
     budget: Option<String>,
@@ -294,13 +294,16 @@ impl ActorRow {
 }
 
 /// The messages a minute with the 99th percentiles of wait and handling, or the time of the last pass.
-fn pace_words(node: &Node) -> String {
+fn pace_words(node: &Node) -> Option<String> {
     let of_messages = |times: MessageTimes| {
         let (number, wait, handling) = (grouped(times.handled_per_minute), times.wait_p99_us, times.handler_p99_us);
-        format!("{number}: {} + {}", micros(wait), micros(handling))
+        format!("{number} · {} + {}", micros(wait), micros(handling))
     };
-    let of_pass = |pass: LastPass| format!("pass: {}", micros(pass.took_ms.saturating_mul(1_000)));
-    node.pass.map(of_pass).or(node.times.map(of_messages)).unwrap_or_else(|| "–".to_owned())
+    let of_pass = |pass: LastPass| match pass.took_ms {
+        0 => "pass: < 1 ms".to_owned(),
+        took_ms => format!("pass: {}", micros(took_ms.saturating_mul(1_000))),
+    };
+    node.pass.map(of_pass).or(node.times.map(of_messages))
 }
 
 /// A time in its largest unit.

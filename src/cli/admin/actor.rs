@@ -75,7 +75,7 @@ pub async fn run(command: &Command, settings: &Settings) -> Done {
             let KeyList { keys } = socket.get("/ops/v1/keys").await?;
             let rows: Vec<Value> = keys.iter().map(|key| json!(key)).collect();
             let columns =
-                ["kind", "key", "node", "crashes", "last_crash_at", "quarantined_until", "quarantined_by", "error"];
+                ["key", "kind", "node", "crashes", "last_crash_at", "quarantined_until", "quarantined_by", "error"];
             output::list(format.json, &rows, &columns);
         }
         Command::Quarantine(QuarantineOptions { key, lasts, replace }) => {
