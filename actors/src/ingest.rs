@@ -24,7 +24,7 @@ use domain::service_pause::ServicePart;
 use store::batch::{Batch, BatchAccess, BatchCreate, IdempotencyKey, NewBatch};
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
-use supervision::{ActorSettings, AskError, Directory, Reply};
+use supervision::{ActorSettings, AskError, Directory, Reply, Unavailable};
 
 use self::batch::JournalReceiver;
 pub use self::batch::{BatchAdd, BatchMessage};
@@ -312,7 +312,8 @@ impl Pass for OrphanedBatches {
             let wake = |reply: Reply<()>| BatchMessage::Wake { reply };
             let sent = batches.send(&id, || self.0.load(id), wake, batches.ask_deadline()).await;
             match sent {
-                Ok(()) | Err(AskError::Unknown) => {}
+                // A quarantined batch waits for its end or release.
+                Ok(()) | Err(AskError::Unknown | AskError::Unavailable(Unavailable::Quarantined { .. })) => {}
                 Err(error) => {
                     tracing::warn!(batch.id = %id, error = domain::reasons(&error), "a batch could not be taken up again");
                 }

@@ -111,13 +111,15 @@ impl<A: KeyedActor> Registry<A> {
         entries.map(|entry| entry.leave()).count()
     }
 
-    /// Replaces the refused keys. Returns whether there are any.
+    /// Replaces the refused keys. Returns whether a key was added.
     pub(crate) fn refuse(&self, keys: HashMap<String, Instant>) -> bool {
-        let are_any = !keys.is_empty();
-        if are_any || !self.refused.load().is_empty() {
+        let before = self.refused.load();
+        let now = Instant::now();
+        let is_added = keys.keys().any(|key| before.get(key).is_none_or(|until| *until <= now));
+        if !keys.is_empty() || !before.is_empty() {
             self.refused.store(Arc::new(keys));
         }
-        are_any
+        is_added
     }
 
     /// Fails while the key of these arguments is refused.
