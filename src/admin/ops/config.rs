@@ -16,7 +16,7 @@ use wire::ops::{OverrideEntry, OverrideList, OverrideRemoved, OverrideRequest, R
 use super::door::RequestedAct;
 use super::orders::carry_out;
 use super::refusal::Refusal;
-use super::request::{LASTS, OpsQuery, body, lasting, reason};
+use super::request::{LASTS, OpsQuery, body, durable, lasting, reason};
 use super::state::OpsState;
 
 /// The query of `GET /ops/v1/config`.
@@ -53,7 +53,7 @@ pub async fn reload(
 
 /// `GET /ops/v1/config/overrides`: the overrides in force.
 pub async fn overrides(State(app): State<App>) -> Result<Json<OverrideList>, Refusal> {
-    let overrides = overrides::list(&app.store, app.clock.now()).await.map_err(|error| Refusal::fault(&error))?;
+    let overrides = overrides::list(&app.store, app.clock.now()).await?;
     Ok(Json(OverrideList { overrides }))
 }
 
@@ -93,7 +93,7 @@ pub async fn set(
         let new = SettingOverride { path, node, value, until, set_by: acting.author.clone() };
         overrides::set(&acting, &new, replace, now).await.map(|()| new)
     };
-    let set = actors::detached(set).await.map_err(|error| Refusal::fault(&error))??;
+    let set = durable(set).await?;
     Ok(Json(OverrideEntry { act_id: Some(id), ..overrides::described(&set) }))
 }
 
@@ -126,6 +126,6 @@ pub async fn unset(
     let act_id = acting.id;
     let (of, on) = (path.clone(), node.clone());
     let unset = async move { overrides::unset(&acting, &of, on.as_deref(), app.clock.now()).await };
-    actors::detached(unset).await.map_err(|error| Refusal::fault(&error))??;
+    durable(unset).await?;
     Ok(Json(OverrideRemoved { path, node, act_id }))
 }

@@ -12,12 +12,13 @@ use domain::held::HoldReason;
 use domain::ids::HeldId;
 use serde::Deserialize;
 use serde_json::json;
+use store::StoreError;
 use store::held::{HeldFilter, HeldState, Sender, UnknownSender};
 use wire::ops::{HeldEndRequest, HeldEnded, HeldPage, HeldSelection};
 
 use super::door::RequestedAct;
 use super::refusal::Refusal;
-use super::request::{OpsQuery, body, reason};
+use super::request::{OpsQuery, body, durable, reason};
 
 /// Maximum number of events of a request.
 const ENDED_MAX: usize = 1_000;
@@ -56,9 +57,9 @@ pub async fn list(
         return Err(invalid("limit: expected 1 to 200".to_owned()));
     }
     let filter = HeldFilter { state, before, ..filter(&selection).map_err(invalid)? };
-    let found = app.store.held_list(&filter, limit).await.map_err(|error| Refusal::fault(&error))?;
-    let next = found.last().filter(|_| found.len() == limit).map(|entry| entry.id);
-    Ok(Json(HeldPage { held: found.iter().map(held::described).collect(), next }))
+    let entries = app.store.held_list(&filter, limit).await?;
+    let next = entries.last().filter(|_| entries.len() == limit).map(|entry| entry.id);
+    Ok(Json(HeldPage { held: entries.iter().map(held::described).collect(), next }))
 }
 
 /// `POST /ops/v1/held:release` and `…:discard`: ends the events with these ids, or the matches that a preview has counted.
@@ -89,8 +90,7 @@ pub async fn end(
             let matching = HeldFilter { state: Some(HeldState::Held), ..matching };
             if dry_run {
                 let token: HeldId = app.rng.uuid_v7(app.clock.now()).into();
-                let found = app.store.held_ids(&matching, None, MATCHES_MAX).await;
-                let matches = found.map_err(|error| Refusal::fault(&error))?.len();
+                let matches = app.store.held_ids(&matching, None, MATCHES_MAX).await?.len();
                 return Ok(Json(HeldEnded {
                     matches,
                     token: Some(token),
@@ -107,22 +107,19 @@ pub async fn end(
                 return Err(invalid("token_expired", "the dry run is older than ten minutes: repeat it"));
             }
             let matching = HeldFilter { before: Some(token), ..matching };
-            let found =
-                app.store.held_ids(&matching, after, ENDED_MAX).await.map_err(|error| Refusal::fault(&error))?;
-            (found, json!(selection).to_string())
+            (app.store.held_ids(&matching, after, ENDED_MAX).await?, json!(selection).to_string())
         }
         _ => return Err(invalid("invalid_request", "either ids or a filter is needed")),
     };
     let acting = requested.acting(&app, act.on("held", object).because(Some(why)).to(json!({ "number": ids.len() })));
     let act_id = acting.id;
-    let work = actors::detached(async move {
+    let work = async move {
         acting.record(ActOutcome::Begun).await?;
         let ended = app.end_held(&ids, end).await;
         let next = ids.last().copied().filter(|_| ids.len() == ENDED_MAX);
-        Ok::<_, store::StoreError>(HeldEnded { matches: ids.len(), token: None, ended, next, act_id: Some(act_id) })
-    });
-    let ended = work.await.map_err(|error| Refusal::fault(&error))?.map_err(|error| Refusal::fault(&error))?;
-    Ok(Json(ended))
+        Ok::<_, StoreError>(HeldEnded { matches: ids.len(), token: None, ended, next, act_id: Some(act_id) })
+    };
+    durable(work).await.map(Json)
 }
 
 fn filter(HeldSelection { reason, sender }: &HeldSelection) -> Result<HeldFilter, String> {

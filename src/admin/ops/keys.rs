@@ -1,7 +1,7 @@
 //! `/ops/v1/keys…`: keys with crashed or quarantined actors, on all nodes (`docs/decisions/0043-one-key.md`).
 
 use app::App;
-use app::pauses::{self, NewPause};
+use app::pauses::NewPause;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Extension, Path, State};
@@ -13,8 +13,9 @@ use serde::Deserialize;
 use wire::ops::{KeyList, KeyOrdered, QuarantineRequest, ReasonRequest, ServicePauseEntry};
 
 use super::door::RequestedAct;
+use super::pauses::begin_as;
 use super::refusal::Refusal;
-use super::request::{LASTS, OpsQuery, body, lasting, reason};
+use super::request::{LASTS, OpsQuery, body, durable, lasting, reason};
 
 /// The query of the list.
 #[derive(Deserialize)]
@@ -29,7 +30,7 @@ pub async fn list(
     OpsQuery(OfKind { kind }): OpsQuery<OfKind>,
 ) -> Result<Json<KeyList>, Refusal> {
     let kind = kind.as_deref().map(keyed).transpose()?;
-    let keys = app.keys(kind).await.map_err(|error| Refusal::fault(&error))?;
+    let keys = app.keys(kind).await?;
     Ok(Json(KeyList { keys }))
 }
 
@@ -46,11 +47,7 @@ pub async fn quarantine(
     let now = app.clock.now();
     let act = requested.act().on(key.kind.as_str(), key.id).because(Some(reason.clone())).until(now + lasts);
     let new = NewPause { part: ServicePart::Actor, scope: PausedFor::Key(key), reason, lasts, replaces };
-    let acting = requested.acting(&app, act);
-    let (id, lasts_max) = (acting.id, app.live.get().admin.override_max);
-    let work = actors::detached(async move { pauses::begin(&acting, new, lasts_max, now).await });
-    let pause = work.await.map_err(|error| Refusal::fault(&error))??;
-    Ok(Json(ServicePauseEntry { act_id: Some(id), ..pauses::described(&pause) }))
+    begin_as(&app, &requested, act, new, now).await
 }
 
 /// `POST /ops/v1/keys/{kind}/{key}/release`: ends each quarantine of a key, on all nodes. `…/restart`: lets its actor end, on the node
@@ -66,13 +63,13 @@ pub async fn order(
     let act = requested.act().on(key.kind.as_str(), key.id).because(Some(why));
     let acting = requested.acting(&app, act.clone());
     let act_id = acting.id;
-    let work = actors::detached(async move {
+    let work = async move {
         match act.act {
             ActKind::KeyRelease => app.release_key(&acting, act, key).await,
             _ => Ok(app.order_all(&acting, act, None).await?),
         }
-    });
-    work.await.map_err(|error| Refusal::fault(&error))??;
+    };
+    durable(work).await?;
     Ok(Json(KeyOrdered { key: key.to_string(), act_id }))
 }
 

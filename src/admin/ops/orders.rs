@@ -21,6 +21,7 @@ use wire::ops::{NodeDrained, OrderPending, ReloadReport, SettingChanged};
 
 use super::door::RequestedAct;
 use super::refusal::Refusal;
+use super::request::durable;
 use super::state::OpsState;
 
 /// Time for which a request waits for the answer of another node.
@@ -69,8 +70,7 @@ pub async fn carry_out(
     let now = app.clock.now();
     let order = NodeOrder { id, node: Some(node.id), act, dry_run, until: now + FAILS_AFTER };
     let store = app.store.clone();
-    let added = actors::detached(async move { store.node_order_add(&order, now).await });
-    added.await.map_err(|error| Refusal::fault(&error))?.map_err(|error| Refusal::fault(&error))?;
+    durable(async move { store.node_order_add(&order, now).await }).await?;
     if !dry_run {
         // The node that answers the order records the act.
         requested.is_recorded(id);
@@ -78,7 +78,7 @@ pub async fn carry_out(
     let deadline = Instant::now() + WAITS;
     while Instant::now() < deadline {
         tokio::time::sleep(LOOK_EVERY).await;
-        let answer = app.store.node_order_answer(id).await.map_err(|error| Refusal::fault(&error))?;
+        let answer = app.store.node_order_answer(id).await?;
         if let Some(answer) = answer {
             return answered(answer, (!dry_run).then_some(id));
         }
@@ -91,7 +91,7 @@ async fn destination(app: &App, node: Option<&str>) -> Result<Option<NodeTraits>
     let Some(node) = node.filter(|node| *node != host_name() && *node != app.nodes.id().to_string()) else {
         return Ok(None);
     };
-    let nodes = app.store.nodes(app.clock.now()).await.map_err(|error| Refusal::fault(&error))?;
+    let nodes = app.store.nodes(app.clock.now()).await?;
     let names: Vec<String> =
         nodes.iter().map(|record| format!("{} ({})", record.traits.name, record.traits.id)).collect();
     let is_named = |record: &NodeRecord| record.traits.name == node || record.traits.id.to_string() == node;

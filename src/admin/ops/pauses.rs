@@ -5,18 +5,19 @@ use app::pauses::{self, NewPause};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Extension, Path, State};
-use domain::UnknownName;
+use domain::act::OperatorAct;
 use domain::ids::EventId;
 use domain::service_pause::{InvalidScope, PausedFor, ServicePart, ServicePause};
+use domain::{Timestamp, UnknownName};
 use wire::ops::{ServicePauseEnded, ServicePauseEntry, ServicePauseList, ServicePauseRequest};
 
 use super::door::RequestedAct;
 use super::refusal::Refusal;
-use super::request::{LASTS, OpsQuery, WithReason, body, lasting, reason};
+use super::request::{LASTS, OpsQuery, WithReason, body, durable, lasting, reason};
 
 /// `GET /ops/v1/pauses`: the pauses in force.
 pub async fn list(State(app): State<App>) -> Result<Json<ServicePauseList>, Refusal> {
-    let pauses = pauses::list(&app.store, app.clock.now()).await.map_err(|error| Refusal::fault(&error))?;
+    let pauses = pauses::list(&app.store, app.clock.now()).await?;
     Ok(Json(ServicePauseList { pauses }))
 }
 
@@ -34,10 +35,21 @@ pub async fn begin(
     let scope = scope.map_err(|error: InvalidScope| invalid("scope", error.to_string()))?.unwrap_or(PausedFor::All);
     let lasts = lasting(lasts.as_deref())?.unwrap_or(LASTS);
     let (new, now) = (NewPause { part, scope, reason, lasts, replaces }, app.clock.now());
-    let acting = requested.acting(&app, new.act(requested.act(), now));
+    let act = new.act(requested.act(), now);
+    begin_as(&app, &requested, act, new, now).await
+}
+
+/// Begins a pause as this act.
+pub async fn begin_as(
+    app: &App,
+    requested: &RequestedAct,
+    act: OperatorAct,
+    new: NewPause,
+    now: Timestamp,
+) -> Result<Json<ServicePauseEntry>, Refusal> {
+    let acting = requested.acting(app, act);
     let (id, lasts_max) = (acting.id, app.live.get().admin.override_max);
-    let work = actors::detached(async move { pauses::begin(&acting, new, lasts_max, now).await });
-    let pause = work.await.map_err(|error| Refusal::fault(&error))??;
+    let pause = durable(async move { pauses::begin(&acting, new, lasts_max, now).await }).await?;
     Ok(Json(ServicePauseEntry { act_id: Some(id), ..pauses::described(&pause) }))
 }
 
@@ -51,12 +63,11 @@ pub async fn end(
     let why = reason(why.as_deref())?;
     let id: EventId = id.parse().map_err(|_| Refusal::not_found("no pause has this id"))?;
     let now = app.clock.now();
-    let in_force = app.store.service_pauses(now).await.map_err(|error| Refusal::fault(&error))?;
+    let in_force = app.store.service_pauses(now).await?;
     let pause = in_force.iter().find(|pause| pause.id == id);
     let target = pause.map_or_else(|| id.to_string(), |pause| ServicePause::target(pause.part, &pause.scope));
     let acting = requested.acting(&app, requested.act().on("pause", target).because(Some(why)));
     let act_id = acting.id;
-    let work = actors::detached(async move { pauses::end(&acting, id, now).await });
-    work.await.map_err(|error| Refusal::fault(&error))??;
+    durable(async move { pauses::end(&acting, id, now).await }).await?;
     Ok(Json(ServicePauseEnded { id, act_id }))
 }

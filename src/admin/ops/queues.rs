@@ -7,11 +7,12 @@ use axum::extract::{Extension, Path, State};
 use domain::act::ActKind;
 use domain::ids::{BatchId, MailId};
 use serde::Deserialize;
-use wire::ops::{ObjectChanged, ReasonRequest, RunningBatchList, UnsentMailList};
+use store::StoreError;
+use wire::ops::{ObjectChanged, RunningBatchList, UnsentMailList};
 
 use super::door::RequestedAct;
 use super::refusal::Refusal;
-use super::request::{OpsQuery, body, reason};
+use super::request::{OpsQuery, durable, only_reason};
 
 /// Entries of a page.
 const PAGE: usize = 200;
@@ -28,9 +29,9 @@ pub async fn batches(
     State(app): State<App>,
     OpsQuery(After { after }): OpsQuery<After<BatchId>>,
 ) -> Result<Json<RunningBatchList>, Refusal> {
-    let found = app.store.batches_running(after, PAGE).await.map_err(|error| Refusal::fault(&error))?;
-    let next = found.last().filter(|_| found.len() == PAGE).map(|batch| batch.id);
-    Ok(Json(RunningBatchList { batches: found.into_iter().map(queues::batch).collect(), next }))
+    let running = app.store.batches_running(after, PAGE).await?;
+    let next = running.last().filter(|_| running.len() == PAGE).map(|batch| batch.id);
+    Ok(Json(RunningBatchList { batches: running.into_iter().map(queues::batch).collect(), next }))
 }
 
 /// `POST /ops/v1/batches/{id}/cancel`: cancels a running batch.
@@ -40,19 +41,17 @@ pub async fn cancel_batch(
     Extension(requested): Extension<RequestedAct>,
     bytes: Bytes,
 ) -> Result<Json<ObjectChanged>, Refusal> {
-    let ReasonRequest { reason: why } = body(&bytes)?;
-    let why = reason(why.as_deref())?;
+    let why = only_reason(&bytes)?;
     let absent = || Refusal::not_found("no running batch has this id");
     let id: BatchId = id.parse().map_err(|_| absent())?;
     let (acting, now) = (requested.acting(&app, requested.act().on("batch", id).because(Some(why))), app.clock.now());
     let act_id = acting.id;
-    let work = actors::detached(async move {
+    let work = async move {
         let cancelled = acting.settle(acting.store.batch_cancel_as_operator(id, now).await).await?;
         app.ingestion.hint_cancelled(id);
-        Ok::<_, store::StoreError>(cancelled)
-    });
-    let cancelled = work.await.map_err(|error| Refusal::fault(&error))?.map_err(|error| Refusal::fault(&error))?;
-    if cancelled { Ok(Json(ObjectChanged { target: format!("batch:{id}"), act_id })) } else { Err(absent()) }
+        Ok::<_, StoreError>(cancelled)
+    };
+    if durable(work).await? { Ok(Json(ObjectChanged { target: format!("batch:{id}"), act_id })) } else { Err(absent()) }
 }
 
 /// `GET /ops/v1/mails`: mails that were not sent.
@@ -60,9 +59,9 @@ pub async fn mails(
     State(app): State<App>,
     OpsQuery(After { after }): OpsQuery<After<MailId>>,
 ) -> Result<Json<UnsentMailList>, Refusal> {
-    let found = app.store.mails_unsent(after, PAGE).await.map_err(|error| Refusal::fault(&error))?;
-    let next = found.last().filter(|_| found.len() == PAGE).map(|mail| mail.id);
-    Ok(Json(UnsentMailList { mails: found.into_iter().map(queues::mail).collect(), next }))
+    let unsent = app.store.mails_unsent(after, PAGE).await?;
+    let next = unsent.last().filter(|_| unsent.len() == PAGE).map(|mail| mail.id);
+    Ok(Json(UnsentMailList { mails: unsent.into_iter().map(queues::mail).collect(), next }))
 }
 
 /// `POST /ops/v1/mails/{id}/retry` and `…/give_up`: sends a mail at once, or never.
@@ -72,19 +71,17 @@ pub async fn steer_mail(
     Extension(requested): Extension<RequestedAct>,
     bytes: Bytes,
 ) -> Result<Json<ObjectChanged>, Refusal> {
-    let ReasonRequest { reason: why } = body(&bytes)?;
-    let why = reason(why.as_deref())?;
+    let why = only_reason(&bytes)?;
     let absent = || Refusal::not_found("no mail with this id waits: it was sent, is being sent, or never existed");
     let id: MailId = id.parse().map_err(|_| absent())?;
     let act = requested.act();
     let give_up = act.act == ActKind::MailGiveUp;
     let (acting, now) = (requested.acting(&app, act.on("mail", id).because(Some(why))), app.clock.now());
     let act_id = acting.id;
-    let work = actors::detached(async move {
+    let work = async move {
         let changed = acting.settle(acting.store.mail_steer(id, give_up, now).await).await?;
         app.mail.wake();
-        Ok::<_, store::StoreError>(changed)
-    });
-    let changed = work.await.map_err(|error| Refusal::fault(&error))?.map_err(|error| Refusal::fault(&error))?;
-    if changed { Ok(Json(ObjectChanged { target: format!("mail:{id}"), act_id })) } else { Err(absent()) }
+        Ok::<_, StoreError>(changed)
+    };
+    if durable(work).await? { Ok(Json(ObjectChanged { target: format!("mail:{id}"), act_id })) } else { Err(absent()) }
 }

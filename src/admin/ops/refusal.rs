@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use domain::ids::EventId;
 use domain::node_order::OrderAnswer;
 use serde_json::json;
+use store::StoreError;
 use wire::ops::OperatorError;
 
 /// Time after which a client may repeat a request that could not be answered.
@@ -88,6 +89,12 @@ impl Refusal {
     pub fn of_act(mut self, id: EventId) -> Self {
         self.0.body.act_id = Some(id);
         self
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Self::fault(&error)
     }
 }
 

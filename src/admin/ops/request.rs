@@ -1,5 +1,6 @@
 //! Parts of requests.
 
+use std::future::Future;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -8,6 +9,7 @@ use axum::http::request::Parts;
 use domain::act::{ActReason, InvalidReason};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use wire::ops::ReasonRequest;
 
 use super::refusal::Refusal;
 
@@ -42,6 +44,21 @@ pub fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Refusal> {
 pub fn reason(text: Option<&str>) -> Result<ActReason, Refusal> {
     let text = text.unwrap_or_default();
     text.parse().map_err(|error: InvalidReason| Refusal::invalid("reason_missing", error.to_string()))
+}
+
+/// The reason of a change with a body that has only this member.
+pub fn only_reason(bytes: &Bytes) -> Result<ActReason, Refusal> {
+    let ReasonRequest { reason: why } = body(bytes)?;
+    reason(why.as_deref())
+}
+
+/// Runs durable work, which a client that disconnects does not cancel.
+pub async fn durable<T, E>(work: impl Future<Output = Result<T, E>> + Send + 'static) -> Result<T, Refusal>
+where
+    T: Send + 'static,
+    E: Into<Refusal> + Send + 'static,
+{
+    actors::detached(work).await.map_err(|error| Refusal::fault(&error))?.map_err(Into::into)
 }
 
 /// The member `for`: a time such as `30m`.
