@@ -121,7 +121,7 @@ impl Ingestion {
     /// Durable work: run it [`detached`](supervision::detached).
     #[boxed]
     pub async fn cancel(&self, id: BatchId, account: &UserAccountId) -> Result<bool, InfraError> {
-        if !self.dependencies.store.batch_cancel(id, account, self.dependencies.clock.now()).await? {
+        if !self.dependencies.store.batch_cancel(id, Some(account), self.dependencies.clock.now()).await? {
             return Ok(false);
         }
         let ask = |reply| BatchMessage::Cancel { reply };

@@ -139,8 +139,8 @@ impl App {
 }
 
 fn outcome(id: HeldId, end: HeldEnd, result: Result<Option<ReceiptId>, NotEnded>) -> HeldEndOutcome {
-    let done = if end == HeldEnd::Release { "released" } else { "discarded" };
-    let outcome = result.as_ref().map_or_else(NotEnded::code, |_| done).to_owned();
+    let success = if end == HeldEnd::Release { "released" } else { "discarded" };
+    let outcome = result.as_ref().map_or_else(NotEnded::code, |_| success).to_owned();
     let (receipt_id, detail) = match result {
         Ok(receipt) => (receipt, None),
         Err(error) => (None, Some(domain::reasons(&error))),

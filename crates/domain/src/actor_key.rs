@@ -72,7 +72,6 @@ pub struct CrashRecord {
     /// Why the last actor crashed.
     pub error: String,
     /// Id of the request that the last actor handled.
-    #[serde(default)]
     pub request_id: Option<String>,
     /// Time of the last crash.
     pub last_crash_at: Timestamp,

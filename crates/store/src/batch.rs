@@ -338,19 +338,30 @@ impl Store {
         .await
     }
 
-    /// Requests the cancellation of a batch; `false` if the account has no such running batch.
+    /// Requests the cancellation of a running batch; `false` if there is none with this id, or `owner` is another account.
     #[boxed]
-    pub async fn batch_cancel(&self, id: BatchId, owner: &UserAccountId, now: Timestamp) -> Result<bool, StoreError> {
+    pub async fn batch_cancel(
+        &self,
+        id: BatchId,
+        owner: Option<&UserAccountId>,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE batches SET cancelled_at = COALESCE(cancelled_at, $3)
-            WHERE id = $1 AND account_id = $2 AND state = 'running'";
-        let rows_affected = query(SQL)
-            .bind(id.as_uuid())
-            .bind(owner.as_str())
-            .bind(now)
-            .execute(self.pool.writer())
-            .during(Operation::CancelBatch)
-            .await?;
-        Ok(rows_affected == 1)
+            WHERE id = $1 AND ($2 IS NULL OR account_id = $2) AND state = 'running'";
+        let owner = owner.map(UserAccountId::as_str);
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let cancelled = query(SQL).bind(id.as_uuid()).bind(owner).bind(now).execute(&mut *tx).await? > 0;
+                if cancelled {
+                    self.record_act(tx, now).await?;
+                }
+                Ok(cancelled)
+            },
+            commit if |cancelled| *cancelled
+        )
+        .during(Operation::CancelBatch)
+        .await
     }
 
     /// Running batches of all accounts after this one, oldest first.
@@ -371,26 +382,6 @@ impl Store {
             .during(Operation::ListRunningBatches)
             .await?;
         Ok(rows.into_iter().map(RunningBatch::try_from).collect::<Result<_, _>>()?)
-    }
-
-    /// Requests the cancellation of a running batch with the act of an operator; `false` if no running batch has the id.
-    #[boxed]
-    pub async fn batch_cancel_as_operator(&self, id: BatchId, now: Timestamp) -> Result<bool, StoreError> {
-        const SQL: &str = "UPDATE batches SET cancelled_at = COALESCE(cancelled_at, $2)
-            WHERE id = $1 AND state = 'running'";
-        in_transaction!(
-            &self.pool,
-            |tx| {
-                let cancelled = query(SQL).bind(id.as_uuid()).bind(now).execute(&mut *tx).await? > 0;
-                if cancelled {
-                    self.record_act(tx, now).await?;
-                }
-                Ok(cancelled)
-            },
-            commit if |cancelled| *cancelled
-        )
-        .during(Operation::CancelBatch)
-        .await
     }
 
     /// Acquires or renews the lease of a batch, until a time.

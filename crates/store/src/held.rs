@@ -234,6 +234,11 @@ pub struct HeldFilter {
     pub before: Option<HeldId>,
 }
 
+/// The entries that a [`HeldFilter`] includes, from parameters 1 to 4.
+const MATCHES: &str =
+    " WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR reason = $2) AND ($3 IS NULL OR sender = $3)
+    AND ($4 IS NULL OR id < $4)";
+
 /// The held events that a party may see, and that its resend may release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HeldScope {
@@ -455,11 +460,7 @@ impl Store {
     /// Entries for operators, newest first.
     #[boxed]
     pub async fn held_list(&self, filter: &HeldFilter, rows_max: usize) -> Result<Vec<HeldEntry>, StoreError> {
-        const SQL: &str = joined!(
-            SELECT_ENTRY,
-            " WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR reason = $2) AND ($3 IS NULL OR sender = $3)
-                AND ($4 IS NULL OR id < $4) ORDER BY id DESC LIMIT $5"
-        );
+        const SQL: &str = joined!(SELECT_ENTRY, MATCHES, " ORDER BY id DESC LIMIT $5");
         let sender = filter.sender.as_ref().map(ToString::to_string);
         let rows: Vec<EntryRow> = query(SQL)
             .bind(filter.state.map(HeldState::as_str))
@@ -481,8 +482,8 @@ impl Store {
         after: Option<HeldId>,
         rows_max: usize,
     ) -> Result<Vec<HeldId>, StoreError> {
-        const SQL: &str = "SELECT id FROM held_events WHERE ($1 IS NULL OR state = $1) AND ($2 IS NULL OR reason = $2)
-            AND ($3 IS NULL OR sender = $3) AND ($4 IS NULL OR id < $4) AND ($5 IS NULL OR id > $5) ORDER BY id LIMIT $6";
+        const SQL: &str =
+            joined!("SELECT id FROM held_events", MATCHES, " AND ($5 IS NULL OR id > $5) ORDER BY id LIMIT $6");
         let sender = filter.sender.as_ref().map(ToString::to_string);
         let ids: Vec<Uuid> = scalar(SQL)
             .bind(filter.state.map(HeldState::as_str))

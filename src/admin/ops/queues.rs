@@ -47,7 +47,7 @@ pub async fn cancel_batch(
     let (acting, now) = (requested.acting(&app, requested.act().on("batch", id).because(Some(why))), app.clock.now());
     let act_id = acting.id;
     let work = async move {
-        let cancelled = acting.settle(acting.store.batch_cancel_as_operator(id, now).await).await?;
+        let cancelled = acting.settle(acting.store.batch_cancel(id, None, now).await).await?;
         app.ingestion.hint_cancelled(id);
         Ok::<_, StoreError>(cancelled)
     };

@@ -39,7 +39,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
         }
         Command::Cancel { id, because, format } => {
             let acting = context.acting(by_shell(ActKind::BatchCancel).on("batch", id).because(because.reason));
-            let cancelled = acting.store.batch_cancel_as_operator(id, context.clock.now()).await;
+            let cancelled = acting.store.batch_cancel(id, None, context.clock.now()).await;
             if !acting.settle(cancelled).await? {
                 return Err(Failure::not_found("no running batch has this id"));
             }

@@ -113,15 +113,15 @@ on_each_database! {
         let store = &world.store;
         let (ada, bob) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
         let id = batch(world, &ada).await;
-        assert!(!store.batch_cancel(id, &bob, at(1)).await.unwrap());
-        assert!(store.batch_cancel(id, &ada, at(1)).await.unwrap());
-        assert!(store.batch_cancel(id, &ada, at(2)).await.unwrap());
+        assert!(!store.batch_cancel(id, Some(&bob), at(1)).await.unwrap());
+        assert!(store.batch_cancel(id, Some(&ada), at(1)).await.unwrap());
+        assert!(store.batch_cancel(id, Some(&ada), at(2)).await.unwrap());
         assert_eq!(store.batch_by_id(id, None).await.unwrap().unwrap().cancelled_at, Some(at(1)));
         assert_eq!(store.batch_lease(id, "one", at(9), at(2)).await.unwrap(), Lease::Held { is_cancelled: true });
         assert!(store.batch_access(id, &ada).await.unwrap().unwrap().is_running, "until it has ended");
         store.batch_finish(id, &[], &BatchEnd::Complete, at(3)).await.unwrap();
         assert!(!store.batch_access(id, &ada).await.unwrap().unwrap().is_running);
-        assert!(!store.batch_cancel(id, &ada, at(4)).await.unwrap());
+        assert!(!store.batch_cancel(id, Some(&ada), at(4)).await.unwrap());
     }
 
     async fn a_running_batch_is_listed_for_operators_and_cancelled(world: &World) {
@@ -134,11 +134,11 @@ on_each_database! {
         assert_eq!(leases, [(first, Some(("one".to_owned(), at(9)))), (second, None)]);
         assert_eq!((&running[1].account, running[1].processed), (&bob, 0));
         assert_eq!(store.batches_running(Some(first), 10).await.unwrap().len(), 1);
-        assert!(store.batch_cancel_as_operator(first, at(2)).await.unwrap());
+        assert!(store.batch_cancel(first, None, at(2)).await.unwrap());
         assert_eq!(store.batches_running(None, 1).await.unwrap()[0].cancelled_at, Some(at(2)));
         store.batch_finish(first, &[], &BatchEnd::Complete, at(3)).await.unwrap();
         assert_eq!(store.batches_running(None, 10).await.unwrap()[0].id, second);
-        assert!(!store.batch_cancel_as_operator(first, at(4)).await.unwrap());
+        assert!(!store.batch_cancel(first, None, at(4)).await.unwrap());
     }
 
     async fn an_account_runs_batches_up_to_its_limit(world: &World) {
