@@ -63,7 +63,7 @@ fn budgets(tree: &Node) {
     for child in &tree.children {
         if let Some(budget) = &child.budget {
             let left = f64::from(budget.restarts_left);
-            metrics::gauge!("attache_actor_restart_budget_left", "kind" => child.kind).set(left);
+            metrics::gauge!("attache_actor_restart_budget_left", "kind" => child.kind.clone()).set(left);
         }
     }
 }

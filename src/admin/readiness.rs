@@ -284,7 +284,7 @@ fn room(folder: &Path, bytes_min: u64, report: &mut Report) {
 /// Adds failing actors to the report, according to their supervisor.
 fn judge(root: &Node, stalled_after: impl Fn(&str) -> Duration, report: &mut Report) {
     for child in &root.children {
-        let limit = stalled_after(child.kind);
+        let limit = stalled_after(&child.kind);
         if child.kind == SEQUENCE {
             if let Some(failing) = &child.failing
                 && Duration::from_secs(failing.since_seconds_ago) >= limit
@@ -318,7 +318,7 @@ mod tests {
     fn node(kind: &'static str) -> Node {
         Node {
             name: kind.into(),
-            kind,
+            kind: kind.into(),
             role: Role::Singleton,
             status: Status::Running,
             restarts: 0,

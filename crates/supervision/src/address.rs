@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ractor::ActorCell;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::kind::KindState;
@@ -38,7 +38,7 @@ pub(crate) trait Address: Send + Sync + 'static {
 }
 
 /// A keyed actor with messages.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BusyKey {
     /// The id that log lines name.
     pub key: String,

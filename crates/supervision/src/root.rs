@@ -30,7 +30,7 @@ use exit::Progress;
 pub use exit::TreeExit;
 pub use settings::RootSettings;
 use supervisor::{RootMessage, Supervisor};
-pub use tree::{BUSIEST_MAX, Budget, ChildFailure, FAILURES_MAX, Node, Status};
+pub use tree::{BUSIEST_MAX, Budget, ChildFailure, FAILURES_MAX, Node, NotReplaced, Status};
 
 use crate::jitter::Jitter;
 use crate::kind::Kind;
@@ -97,6 +97,17 @@ impl Root {
         deadline: Duration,
     ) -> Result<usize, Unavailable> {
         self.ask(|reply| RootMessage::Retune { kind: kind.name(), settings, reply }, deadline).await
+    }
+
+    /// Ends the actor of a child, and starts another at once: after its messages, or with `kill` at its next await, which loses them. A
+    /// child that waits for its restart is started at once. The restart budget is not touched.
+    pub async fn replace(
+        &self,
+        child: &str,
+        kill: bool,
+        deadline: Duration,
+    ) -> Result<Result<(), NotReplaced>, Unavailable> {
+        self.ask(|reply| RootMessage::Replace { child: child.to_owned(), kill, reply }, deadline).await
     }
 
     async fn ask<T>(

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use metrics::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Counters of durations: 0 µs, and less than 2, 4, 8, … µs. The last one counts everything of 2^25 µs (34 s) and more.
 const BUCKETS: usize = 27;
@@ -28,7 +28,7 @@ pub(crate) struct Times {
 }
 
 /// The messages of one kind in the last one to two minutes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageTimes {
     /// Messages handled a minute.
     pub handled_per_minute: u64,

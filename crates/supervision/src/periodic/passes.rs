@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use metrics::Counter;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::address::milliseconds;
@@ -37,7 +37,7 @@ struct Last {
 }
 
 /// The last pass of a periodic actor, as the operator sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastPass {
     /// Milliseconds since its end.
     pub ended_ms_ago: u64,
@@ -54,7 +54,7 @@ struct Failing {
 }
 
 /// Failing passes, as the operator sees them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailingPasses {
     /// The error of the last pass with its causes, at most 400 characters.
     pub error: String,

@@ -6,14 +6,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use ractor::{Actor, ActorCell, ActorRef, Message, SpawnErr};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
 use crate::handle::Handle;
 use crate::periodic::passes::Passes;
 
 /// The form of a child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The root itself.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::child::{ChildSpec, Role};
 use super::exit::{Progress, TreeExit};
 use super::settings::RootSettings;
-use super::tree::{BUSIEST_MAX, Budget, ChildFailure, FAILURES_MAX, Node, Status};
+use super::tree::{BUSIEST_MAX, Budget, ChildFailure, FAILURES_MAX, Node, NotReplaced, Status};
 use crate::address::milliseconds;
 use crate::causes::with_causes;
 use crate::jitter::Jitter;
@@ -27,7 +27,7 @@ const ERROR_CHARACTERS_MAX: usize = 400;
 
 pub(crate) enum RootMessage {
     /// The restart delay of this child has passed. Sent by the root's own timer.
-    Restart { child: usize },
+    Restart { child: usize, attempt: u64 },
     /// An attempt to start this child ended. Sent by the task of the attempt.
     Started { child: usize, attempt: u64, result: Result<ActorCell, String> },
     /// Sent by [`Root::drain`](crate::Root::drain).
@@ -42,6 +42,8 @@ pub(crate) enum RootMessage {
     Tree(oneshot::Sender<Node>),
     /// The reply is the number of children of this kind. Sent by [`Root::retune`](crate::Root::retune).
     Retune { kind: &'static str, settings: ActorSettings, reply: oneshot::Sender<usize> },
+    /// Sent by [`Root::replace`](crate::Root::replace).
+    Replace { child: String, kill: bool, reply: oneshot::Sender<Result<(), NotReplaced>> },
 }
 
 pub(crate) struct Supervisor {
@@ -77,6 +79,8 @@ struct Child {
     /// Newest first.
     failures: VecDeque<(Instant, String)>,
     restarts_at: Option<Instant>,
+    /// An operator ended its actor, so the end is no failure.
+    is_replaced: bool,
 }
 
 enum ChildState {
@@ -111,13 +115,11 @@ impl Supervisor {
         Ok(())
     }
 
-    #[ractor::message(RootMessage::Restart { child })]
-    fn restart(&self, myself: ActorRef<RootMessage>, child: usize, state: &mut SupervisorState) {
-        let entry = &mut state.children[child];
-        if matches!(entry.state, ChildState::Waiting) && !matches!(state.phase, Phase::Ending { .. }) {
-            entry.restarts += 1;
-            entry.spec.address.kind().restarts.increment(1);
-            self.start(&myself, child, entry);
+    #[ractor::message(RootMessage::Restart { child, attempt })]
+    fn restart(&self, myself: ActorRef<RootMessage>, child: usize, attempt: u64, state: &mut SupervisorState) {
+        // An operator may have restarted it before the end of its delay.
+        if state.children[child].attempt == attempt {
+            self.start_again(&myself, child, state);
         }
     }
 
@@ -191,7 +193,7 @@ impl Supervisor {
         };
         let root = Node {
             name: "root".to_owned(),
-            kind: "root",
+            kind: "root".into(),
             role: Role::Root,
             status,
             restarts: children.iter().map(|child| child.restarts).sum(),
@@ -226,6 +228,50 @@ impl Supervisor {
         let _ = reply.send(retuned.map(|address| address.retune(&settings)).count());
     }
 
+    #[ractor::message(RootMessage::Replace { child, kill, reply })]
+    fn replace(
+        &self,
+        myself: ActorRef<RootMessage>,
+        child: String,
+        kill: bool,
+        reply: oneshot::Sender<Result<(), NotReplaced>>,
+        state: &mut SupervisorState,
+    ) {
+        // Fails only if the caller no longer waits.
+        let _ = reply.send(self.end_to_start_again(&myself, &child, kill, state));
+    }
+
+    fn end_to_start_again(
+        &self,
+        myself: &ActorRef<RootMessage>,
+        child: &str,
+        kill: bool,
+        state: &mut SupervisorState,
+    ) -> Result<(), NotReplaced> {
+        if matches!(state.phase, Phase::Ending { .. }) {
+            return Err(NotReplaced::Ending);
+        }
+        let index = state.children.iter().position(|entry| entry.spec.name == child).ok_or(NotReplaced::Unknown)?;
+        let entry = &mut state.children[index];
+        match &entry.state {
+            ChildState::Running(actor) | ChildState::Stopping(actor) => {
+                let actor = actor.clone();
+                // Senders are told to come back when the usual delay of a restart is over.
+                let delay = entry.spec.address.kind().settings().restart.backoff_min;
+                entry.spec.address.down_until(Instant::now() + delay);
+                if kill {
+                    actor.kill();
+                } else if matches!(entry.state, ChildState::Running(_)) {
+                    (entry.spec.stop)(&actor);
+                }
+                (entry.is_replaced, entry.state) = (true, ChildState::Stopping(actor));
+            }
+            ChildState::Waiting if entry.attempt > 0 => self.start_again(myself, index, state),
+            ChildState::Waiting | ChildState::Starting(_) | ChildState::Stopped => return Err(NotReplaced::Starting),
+        }
+        Ok(())
+    }
+
     async fn handle_supervisor_evt(
         &self,
         myself: ActorRef<RootMessage>,
@@ -240,10 +286,26 @@ impl Supervisor {
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => return Ok(()),
         };
         // An actor that is not found ended before its start was reported; `started` handles that case.
-        if let Some(child) = state.children.iter().position(|child| child.is(&actor)) {
+        let Some(child) = state.children.iter().position(|child| child.is(&actor)) else { return Ok(()) };
+        let entry = &mut state.children[child];
+        if std::mem::take(&mut entry.is_replaced) && !matches!(state.phase, Phase::Ending { .. }) {
+            entry.state = ChildState::Waiting;
+            entry.show_state();
+            self.start_again(&myself, child, state);
+        } else {
             self.failed(&myself, child, &error, state);
         }
         Ok(())
+    }
+
+    /// Starts a child whose actor has ended.
+    fn start_again(&self, myself: &ActorRef<RootMessage>, child: usize, state: &mut SupervisorState) {
+        let entry = &mut state.children[child];
+        if matches!(entry.state, ChildState::Waiting) && !matches!(state.phase, Phase::Ending { .. }) {
+            entry.restarts += 1;
+            entry.spec.address.kind().restarts.increment(1);
+            self.start(myself, child, entry);
+        }
     }
 
     /// Starts the next child of the list, if the one before it runs.
@@ -310,7 +372,8 @@ impl Supervisor {
                 child.spec.address.down_until(now + after);
                 child.restarts_at = Some(now + after);
                 child.show_state();
-                myself.send_after(after, move || RootMessage::Restart { child: index });
+                let attempt = child.attempt;
+                myself.send_after(after, move || RootMessage::Restart { child: index, attempt });
             }
             Decision::GiveUp => {
                 tracing::error!(
@@ -404,6 +467,7 @@ impl Child {
             restarts: 0,
             failures: VecDeque::new(),
             restarts_at: None,
+            is_replaced: false,
         }
     }
 
@@ -425,7 +489,7 @@ impl Child {
         let restarts_at = self.restarts_at.filter(|_| matches!(self.state, ChildState::Waiting));
         Node {
             name: self.spec.name.clone(),
-            kind: kind.name,
+            kind: kind.name.into(),
             role: self.spec.role,
             status: match self.state {
                 ChildState::Waiting => Status::Waiting,

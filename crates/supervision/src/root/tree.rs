@@ -1,6 +1,8 @@
 //! The snapshot of the tree that the operator sees.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use super::child::Role;
 use crate::address::BusyKey;
@@ -8,12 +10,12 @@ use crate::periodic::passes::{FailingPasses, LastPass};
 use crate::times::MessageTimes;
 
 /// One supervised child, or the root itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     /// The name of the child.
     pub name: String,
     /// The name of its kind, as in configuration and metrics.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// The form of the child.
     pub role: Role,
     /// The phase of its life.
@@ -27,7 +29,7 @@ pub struct Node {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarts_in_ms: Option<u64>,
     /// The newest failures, newest first, at most [`FAILURES_MAX`]. They are kept over restarts.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<ChildFailure>,
     /// Failing passes, if the child is a periodic actor.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,10 +50,10 @@ pub struct Node {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<MessageTimes>,
     /// The actors of a family with the most messages, at most [`BUSIEST_MAX`].
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub busiest: Vec<BusyKey>,
     /// The children of the root.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Node>,
 }
 
@@ -59,7 +61,7 @@ pub struct Node {
 pub const BUSIEST_MAX: usize = 10;
 
 /// The phase of a child's life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It waits for its first start, or for the end of a restart delay.
@@ -74,11 +76,25 @@ pub enum Status {
     Stopped,
 }
 
+/// Why the actor of a child is not ended and started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotReplaced {
+    /// There is no such child.
+    #[error("no actor has this name")]
+    Unknown,
+    /// It is being started.
+    #[error("the actor is being started")]
+    Starting,
+    /// The root ends.
+    #[error("the server stops")]
+    Ending,
+}
+
 /// Number of failures that are kept for each child.
 pub const FAILURES_MAX: usize = 20;
 
 /// The restart budget of a child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     /// Restarts that are left. The failure after them ends the process.
     pub restarts_left: u32,
@@ -88,7 +104,7 @@ pub struct Budget {
 }
 
 /// A failure after which the child was restarted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChildFailure {
     /// The panic message or the error with its causes, at most 400 characters.
     pub error: String,

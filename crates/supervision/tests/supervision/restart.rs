@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use supervision::root::{Role, Status};
+use supervision::root::{NotReplaced, Role, Status};
 use supervision::{ActorSettings, ChildSpec, Handle, RestartSettings, Root, RootSettings, TreeExit, Unavailable};
 use tokio::time::Instant;
 
@@ -171,4 +171,80 @@ async fn without_a_budget_the_first_crash_ends_everything() {
     handle.send(Do::Panic).unwrap();
     assert_eq!(root.outcome().await, TreeExit::GaveUp { child: "probe".to_owned() });
     world.deserted().await;
+}
+
+/// Waits until the child has been started this often and answers.
+async fn started(handle: &Handle<Do>, starts: usize) {
+    let answers = async || {
+        while handle.ask(Do::Count, SECOND).await != Ok(starts) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(10 * SECOND, answers()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_replaces_an_actor_after_its_messages_and_the_budget_stays_whole() {
+    let world = World::new();
+    let handle = Handle::new(TestKind("probe"), &settings());
+    let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
+    let replace = async |kill| root.replace("probe", kill, SECOND).await.unwrap();
+    for replaced in 1..=10 {
+        let friend = handle.clone();
+        let accepted = tokio::spawn(async move { friend.ask(|reply| Do::Work(SECOND, reply), TIME_LIMIT).await });
+        eventually("it works", || handle.send(Do::Count).is_ok()).await;
+        assert_eq!(replace(false).await, Ok(()));
+        let refused = handle.ask(Do::Count, SECOND).await.unwrap_err();
+        assert!(matches!(refused, Unavailable::NotRunning { .. }), "{refused:?}");
+        assert_eq!(accepted.await.unwrap(), Ok(()), "an accepted message is handled");
+        started(&handle, replaced + 1).await;
+    }
+    let tree = root.tree(SECOND).await.unwrap();
+    let child = &tree.children[0];
+    assert_eq!((child.restarts, child.failures.len()), (10, 0));
+    assert_eq!(child.budget.unwrap().restarts_left, settings().restart.restarts_max);
+    assert_eq!(root.replace("nobody", false, SECOND).await, Ok(Err(NotReplaced::Unknown)));
+    world.end(root).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_kills_an_actor_that_does_not_end_and_skips_a_delay() {
+    let slow = RestartSettings { backoff_min: TIME_LIMIT, backoff_max: TIME_LIMIT, ..settings().restart };
+    let world = World::new();
+    let handle = Handle::new(TestKind("probe"), &ActorSettings { restart: slow, ..settings() });
+    let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
+    let replace = async |kill| root.replace("probe", kill, SECOND).await.unwrap();
+    handle.send(Do::Hang).unwrap();
+    assert_eq!(replace(false).await, Ok(()));
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(root.tree(SECOND).await.unwrap().children[0].status, Status::Stopping);
+    assert_eq!(replace(true).await, Ok(()));
+    started(&handle, 2).await;
+    // It waits for an hour after a crash, unless an operator starts it. The end of that hour then concerns no later crash.
+    handle.send(Do::Panic).unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(root.tree(SECOND).await.unwrap().children[0].status, Status::Waiting);
+    assert_eq!(replace(false).await, Ok(()));
+    started(&handle, 3).await;
+    tokio::time::sleep(TIME_LIMIT / 2).await;
+    handle.send(Do::Panic).unwrap();
+    tokio::time::sleep(TIME_LIMIT / 2 + SECOND).await;
+    assert_eq!(root.tree(SECOND).await.unwrap().children[0].status, Status::Waiting);
+    // An actor that is being replaced ends with the tree.
+    tokio::time::sleep(TIME_LIMIT).await;
+    started(&handle, 4).await;
+    assert_eq!(replace(false).await, Ok(()));
+    world.end(root).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_actor_leaves_its_siblings_alone() {
+    let world = World::new();
+    let (above, below) = (Handle::new(TestKind("above"), &settings()), Handle::new(TestKind("below"), &settings()));
+    let (first, second) = (Probe::new(&world), Probe::new(&world));
+    let root = world.root(vec![first.child(&above), second.child(&below)]).await;
+    assert_eq!(root.replace("below", true, SECOND).await, Ok(Ok(())));
+    started(&below, 2).await;
+    assert_eq!(first.starts(), 1, "its siblings run on");
+    world.end(root).await;
 }
