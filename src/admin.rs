@@ -11,9 +11,11 @@
 //!   (`upstream.breaker.open`). `nodes` lists the other nodes; differences from them are degradations too.
 //! - `GET /metrics`: Prometheus text.
 //! - `GET /actors`: the tree of running actors, with restarts and the last failure of each.
+//! - `/console/…`: the console, which requires a sign-in (`admin/console.rs`).
 //! - `/ops/v1/…`: the operator's API, which requires a credential (`admin/ops.rs`).
 
 mod coalesced;
+mod console;
 mod gauges;
 pub mod ops;
 mod page;
@@ -68,6 +70,7 @@ pub fn router(app: App, phases: Phases, listeners: Listeners, limits: &Arc<RateL
     let throughput = Throughput::default();
     throughput.watch(app.downgrade());
     let (gauges, held) = (Gauges::default(), SharedProbe::default());
+    let ops = ops::router(&app, &phases, limits);
     Router::new()
         .route("/", get(page::show))
         .route("/assets/{*path}", get(page::file))
@@ -75,7 +78,8 @@ pub fn router(app: App, phases: Phases, listeners: Listeners, limits: &Arc<RateL
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/actors", get(tree))
-        .nest_service(ops::PREFIX, ops::router(&app, &phases, limits))
+        .merge(console::router(&app, ops.clone(), limits))
+        .nest_service(ops::PREFIX, ops)
         .fallback(async || (StatusCode::NOT_FOUND, axum::Json(json!({ "error": "not_found" }))))
         .layer(axum::middleware::from_fn_with_state(app.clone(), known_host))
         .with_state(AdminState { app, phases, readiness, gauges, held, throughput })
@@ -100,7 +104,8 @@ fn introduce(app: &App, readiness: &Readiness, phases: &Phases, listeners: Liste
             let app = app?;
             let report = readiness.look(&app, &phases).await;
             let crashed_keys = app.keyed_actors().crashed(app.clock.now());
-            Some(Standing { unready: report.reasons(), is_draining, crashed_keys })
+            let tree = app.root.tree(CHECK_DEADLINE).await.map_or(Value::Null, |tree| json!(tree));
+            Some(Standing { unready: report.reasons(), is_draining, crashed_keys, tree })
         })
     });
     app.nodes.introduce(listeners.public.to_string(), listeners.operator.to_string(), standing);

@@ -19,6 +19,7 @@ use domain::actor_key::CrashRecord;
 use domain::ids::NodeId;
 use domain::node::{Difference, DifferenceKind, NodeRecord, NodeTraits, SettingPrints, differences};
 use domain::{Clock, Digest};
+use serde_json::Value;
 use statistics::log::Log;
 use store::node::NodeBeat;
 use store::{Store, StoreError};
@@ -33,6 +34,8 @@ pub struct Standing {
     pub is_draining: bool,
     /// Keys with recently crashed actors.
     pub crashed_keys: Vec<CrashRecord>,
+    /// The tree of actors; JSON null if the supervisor did not answer.
+    pub tree: Value,
 }
 
 /// Finds out whether the node is ready; `None` once the server is gone.
@@ -143,6 +146,7 @@ impl NodeTable {
             has_sequencer: log.as_ref().is_some_and(Log::is_sequencer),
             runner,
             crashed_keys: &standing.crashed_keys,
+            tree: &standing.tree,
         };
         store.node_beat(&beat, clock.now()).await
     }

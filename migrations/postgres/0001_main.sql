@@ -986,7 +986,9 @@ CREATE TABLE nodes (
     -- Number of running batches that it has leased.
     batches BIGINT NOT NULL,
     -- Keys with recently crashed actors, as JSON.
-    crashed_keys TEXT NOT NULL
+    crashed_keys TEXT NOT NULL,
+    -- Its tree of actors as JSON, as it was then; JSON null if the supervisor did not answer.
+    tree TEXT NOT NULL
 );
 
 -- Written to test whether the database accepts writes.

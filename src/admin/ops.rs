@@ -33,6 +33,8 @@ use axum::routing::{MethodRouter, delete, get, post, put};
 use domain::act::ActKind;
 use domain::operator::OperatorRole;
 
+pub(super) use self::door::Insider;
+
 use self::description::RouteDescription;
 use self::door::Entrance;
 use self::state::OpsState;
@@ -89,6 +91,25 @@ pub fn routes() -> Vec<OpsRoute> {
             description::UNSET_OVERRIDE,
         ),
         look("/cluster", get(node::cluster), description::SHOW_CLUSTER),
+        look("/nodes/{node}/tree", get(node::tree), description::SHOW_TREE),
+        look("/nodes/{node}/tree/{actor}", get(node::actor), description::SHOW_ACTOR),
+        operate(
+            Method::POST,
+            "/nodes/{node}/actors/{actor}/restart",
+            ActKind::ActorRestart,
+            post(node::replace_actor),
+            description::RESTART_ACTOR,
+        ),
+        OpsRoute {
+            role: OperatorRole::Admin,
+            ..operate(
+                Method::POST,
+                "/nodes/{node}/actors/{actor}/kill",
+                ActKind::ActorKill,
+                post(node::replace_actor),
+                description::KILL_ACTOR,
+            )
+        },
         look("/batches", get(queues::batches), description::LIST_BATCHES),
         operate(
             Method::POST,

@@ -42,6 +42,7 @@ struct OperatorPage {
     actors: Result<Vec<ActorRow>, String>,
     held: Result<Vec<HeldRow>, String>,
     nodes: Vec<NodeRow>,
+    has_console: bool,
 }
 
 /// Whether the server accepts requests, as text and as the class of its badge.
@@ -143,6 +144,7 @@ pub(super) async fn show(State(state): State<AdminState>) -> Response {
         actors: tree.map(|tree| tree.children.iter().map(ActorRow::of).collect()),
         held,
         nodes: nodes(&state),
+        has_console: app.live.get().admin.has_tokens(),
         failing: report.failing,
         degraded: report.degraded,
         about: About {
@@ -265,13 +267,7 @@ impl Plot {
 
 impl ActorRow {
     fn of(node: &Node) -> Self {
-        let (status, class) = match node.status {
-            Status::Running => ("running", "is-live"),
-            Status::Waiting => ("waits to restart", "is-idle"),
-            Status::Starting => ("starting", "is-idle"),
-            Status::Stopping => ("stopping", "is-ended"),
-            Status::Stopped => ("stopped", "is-ended"),
-        };
+        let (status, class) = status_words(node);
         let failing = node
             .failing
             .as_ref()
@@ -279,7 +275,7 @@ impl ActorRow {
         let failed = node.failures.first().map(|failure| format!("{} s ago: {}", failure.seconds_ago, failure.error));
         Self {
             name: node.name.clone(),
-            purpose: ActorKind::ALL.iter().find(|kind| kind.name() == node.kind).map_or("", |kind| kind.description()),
+            purpose: purpose(node),
             status,
             class,
             live: node.live,
@@ -293,8 +289,24 @@ impl ActorRow {
     }
 }
 
+/// The phase of an actor's life, and the class of its badge.
+pub(super) fn status_words(node: &Node) -> (&'static str, &'static str) {
+    match node.status {
+        Status::Running => ("running", "is-live"),
+        Status::Waiting => ("waits to restart", "is-idle"),
+        Status::Starting => ("starting", "is-idle"),
+        Status::Stopping => ("stopping", "is-ended"),
+        Status::Stopped => ("stopped", "is-ended"),
+    }
+}
+
+/// A sentence about its kind of actor.
+pub(super) fn purpose(node: &Node) -> &'static str {
+    ActorKind::ALL.iter().find(|kind| kind.name() == node.kind).map_or("", |kind| kind.description())
+}
+
 /// The messages a minute with the 99th percentiles of wait and handling, or the time of the last pass.
-fn pace_words(node: &Node) -> Option<String> {
+pub(super) fn pace_words(node: &Node) -> Option<String> {
     let of_messages = |times: MessageTimes| {
         let (number, wait, handling) = (grouped(times.handled_per_minute), times.wait_p99_us, times.handler_p99_us);
         format!("{number} · {} + {}", micros(wait), micros(handling))
@@ -307,7 +319,7 @@ fn pace_words(node: &Node) -> Option<String> {
 }
 
 /// A time in its largest unit.
-fn micros(micros: u64) -> String {
+pub(super) fn micros(micros: u64) -> String {
     match micros {
         0..1_000 => format!("{micros} µs"),
         1_000..1_000_000 => format!("{} ms", micros / 1_000),
@@ -316,7 +328,7 @@ fn micros(micros: u64) -> String {
 }
 
 /// What the next failures do; `None` while the budget is whole.
-fn budget_words(Budget { restarts_left, more_in_ms }: Budget) -> Option<String> {
+pub(super) fn budget_words(Budget { restarts_left, more_in_ms }: Budget) -> Option<String> {
     let seconds = more_in_ms?.div_ceil(1_000);
     Some(match restarts_left {
         0 => format!("another failure within {seconds} s ends the process"),
@@ -341,7 +353,7 @@ fn meaning(reason: HoldReason) -> &'static str {
 }
 
 /// Digits in groups of three.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
     groups.join(",")

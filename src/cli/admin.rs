@@ -102,6 +102,8 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::Actor(command) => return actor::run(command, settings).await,
         Command::Node(node::Command::Drain(change)) => return node::change(settings, true, change).await,
         Command::Node(node::Command::Undrain(change)) => return node::change(settings, false, change).await,
+        Command::Node(node::Command::Actors(options)) => return node::actors(settings, options).await,
+        Command::Node(node::Command::RestartActor(options)) => return node::restart_actor(settings, options).await,
         _ => {}
     }
     let context = AdminContext::open(settings).await?;

@@ -13,7 +13,7 @@ use domain::act::{ActKind, ActReason};
 use domain::{Clock, Timestamp};
 use serde_json::{Value, json};
 use store::setting::SettingOverride;
-use wire::ops::{Cluster, NodeEntry, ReloadReport, ReloadRequest, SettingChanged};
+use wire::ops::{Cluster, NodeEntry, OverrideEntry, OverrideRequest, ReloadReport, ReloadRequest, SettingChanged};
 
 use super::acts::{Because, by_shell};
 use super::admin::AdminContext;
@@ -50,6 +50,9 @@ pub enum Command {
         /// Replace the override of another operator
         #[arg(long)]
         replace: bool,
+        /// Only check the value, and say what it does with the present numbers of the running server
+        #[arg(long)]
+        dry_run: bool,
         #[command(flatten)]
         change: ChangeOptions,
     },
@@ -109,7 +112,8 @@ pub async fn run(command: Command, layers: Layers) -> Done {
             Ok(())
         }
         Command::Reload { all: true, dry_run, reason, json, .. } => reload_all(&layers, dry_run, &reason, json).await,
-        Command::Set { path, value, lasts, until_unset, replace, change } => {
+        Command::Set { path, value, dry_run: true, change, .. } => preview(&path, value, &change, &layers).await,
+        Command::Set { path, value, lasts, until_unset, replace, change, .. } => {
             let context = AdminContext::open(&layers.settings).await?;
             let lasts = (!until_unset).then_some(lasts);
             let new = NewOverride { path: &path, text: &value, node: change.node.as_deref(), lasts };
@@ -166,6 +170,32 @@ async fn set(
     overrides::set(&acting, &new, replaces, now).await?;
     output::show(*json, &json!(overrides::described(&new)), || {
         format!("{}; running servers apply it within a second or two", sentence(&new))
+    });
+    Ok(())
+}
+
+/// Says what a value would do, by the running server.
+async fn preview(
+    path: &str,
+    value: String,
+    ChangeOptions { node, because, json }: &ChangeOptions,
+    layers: &Layers,
+) -> Done {
+    let reason = because.reason.as_ref().map_or("a preview", ActReason::as_str).to_owned();
+    let request = OverrideRequest {
+        value: Value::String(value),
+        reason: Some(reason),
+        node: node.clone(),
+        lasts: None,
+        until_unset: false,
+        replace: false,
+        dry_run: true,
+    };
+    let socket = OperatorSocket::of(&layers.settings)?;
+    let entry: OverrideEntry = socket.put(&format!("/ops/v1/config/overrides/{path}"), &request).await?;
+    output::show(*json, &json!(entry), || {
+        let effect = entry.effect.clone().unwrap_or_else(|| "its actors do not answer".to_owned());
+        format!("{path} {effect}\nnothing was changed")
     });
     Ok(())
 }

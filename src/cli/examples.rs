@@ -251,7 +251,13 @@ pub const ALL: &[Examples] = &[
     of("admin act show", &["attache admin act show 019b76da-a800-7274-8acf-2e56e162ebd9"]),
     of("admin act verify", &["attache admin act verify"]),
     of("config show", &["attache config show", "attache config show actors.ordered"]),
-    of("config set", &["attache config set actors.ordered.queue_max 1000 --for 30m --reason \"events of an import\""]),
+    of(
+        "config set",
+        &[
+            "attache config set actors.ordered.queue_max 1000 --for 30m --reason \"events of an import\"",
+            "attache config set actors.ordered.queue_max 100 --dry-run",
+        ],
+    ),
     of(
         "config reload",
         &["attache config reload --reason \"a smaller queue\"", "attache config reload --dry-run --reason preview"],
@@ -267,6 +273,14 @@ pub const ALL: &[Examples] = &[
         ],
     ),
     of("admin node undrain", &["attache admin node undrain --reason \"the kernel is new\""]),
+    of("admin node actors", &["attache admin node actors", "attache admin node actors node-2"]),
+    of(
+        "admin node restart-actor",
+        &[
+            "attache admin node restart-actor mail --reason \"it hangs\"",
+            "attache admin node restart-actor mail --kill --reason \"it hangs\"",
+        ],
+    ),
     of("admin actor crashed", &["attache admin actor crashed"]),
     of(
         "admin actor quarantine",

@@ -39,6 +39,11 @@ impl OperatorSocket {
         self.answered(self.client.post(format!("http://localhost{route}")).json(body)).await
     }
 
+    /// Replaces the object of a route and returns the answer.
+    pub async fn put<T: DeserializeOwned>(&self, route: &str, body: &impl Serialize) -> Result<T, Failure> {
+        self.answered(self.client.put(format!("http://localhost{route}")).json(body)).await
+    }
+
     /// Ends the object of a route, for this reason, and returns the answer.
     pub async fn delete<T: DeserializeOwned>(&self, route: &str, reason: &ActReason) -> Result<T, Failure> {
         let parameters = [("reason", reason.as_str())];

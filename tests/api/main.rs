@@ -17,6 +17,7 @@ mod audit_links;
 mod budgets;
 mod clients;
 mod consent;
+mod console;
 mod credentials;
 mod device;
 mod discovery;

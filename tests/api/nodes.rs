@@ -130,7 +130,7 @@ async fn a_node_that_falls_silent_is_a_degradation() {
     eventually("the node has a row", async || (nodes(&world).await.len() == 1).then_some(())).await;
     // A process that was killed leaves its row.
     let silent = "INSERT INTO nodes SELECT gen_random_uuid(), 'gone', address, '10.0.0.9:8081', version, configuration, settings,
-        started_at, last_beat_at - INTERVAL '1 minute', 0, NULL, FALSE, FALSE, 0, crashed_keys FROM nodes";
+        started_at, last_beat_at - INTERVAL '1 minute', 0, NULL, FALSE, FALSE, 0, crashed_keys, tree FROM nodes";
     query(silent).execute(world.server.app.store.pool().writer()).await.unwrap();
     assert!(nodes(&world).await.iter().any(|node| node.is_silent() && node.silent_for > SILENT_AFTER));
     eventually("the silence is reported", async || {

@@ -11,6 +11,7 @@ use domain::operator::OperatorRole;
 use domain::secret::{Secret, SecretKind};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use supervision::root::{Node, Status};
 
 use blackbox::client::Credential;
 use blackbox::world::World;
@@ -118,7 +119,8 @@ fn valid(route: &OpsRoute) -> (String, Option<Value>) {
     let path = format!("{PREFIX}{}", route.path)
         .replace("{path}", LIMIT)
         .replace("{node}", &app::host_name())
-        .replace("{kind}", "batches");
+        .replace("{kind}", "batches")
+        .replace("{actor}", "mail");
     let path = path.replace("{key}", "019b76da-a800-7a67-8a14-94a3f41b0634");
     let path = path.replace("{id}", "019b76da-a800-7a67-8a14-94a3f41b0634");
     match route.method.as_str() {
@@ -383,6 +385,46 @@ on_sqlite! {
         assert_eq!(outcomes, [("node_undrain", "refused"), refused, refused, ("node_drain", "applied"), refused, ("node_undrain", "applied")]);
     }
 
+    async fn an_actor_is_restarted_and_killed_and_its_restart_budget_stays_whole(world: World) {
+        let (get, post) = (Method::GET, Method::POST);
+        let of_node = format!("{PREFIX}/nodes/{}", app::host_name());
+        let mail = async || {
+            let shown = ask(&world, &Door::Socket, &get, &format!("{of_node}/tree/mail"), None).await.expect();
+            serde_json::from_value::<Node>(shown["tree"].clone()).unwrap()
+        };
+        let whole = ask(&world, &Door::Socket, &get, &format!("{of_node}/tree"), None).await.expect();
+        let names: Vec<&str> = whole["tree"]["children"].as_array().unwrap().iter().map(|child| child["name"].as_str().unwrap()).collect();
+        assert!(names.contains(&"mail") && names.contains(&"claims") && whole["age_ms"] == 0, "{names:?}");
+        let before = mail().await;
+        let why = json!({ "reason": "it hangs" });
+        for (restarts, how) in [(1, "restart"), (2, "kill")] {
+            let path = format!("{of_node}/actors/mail/{how}");
+            let replaced = ask(&world, &Door::Socket, &post, &path, Some(&why)).await.expect();
+            assert_eq!((&replaced["actor"], replaced["act_id"].is_string()), (&json!("mail"), true), "{replaced}");
+            let after = blackbox::eventually("another actor runs", async || {
+                let after = mail().await;
+                (after.restarts == before.restarts + restarts && after.status == Status::Running).then_some(after)
+            }).await;
+            assert_eq!((after.budget, after.failures), (before.budget, vec![]));
+        }
+        ask(&world, &Door::Socket, &post, &format!("{of_node}/actors/claims/restart"), Some(&why)).await.expect();
+        let typo = ask(&world, &Door::Socket, &post, &format!("{of_node}/actors/clams/restart"), Some(&why)).await;
+        typo.refused(404, "not_found");
+        let absent = ask(&world, &Door::Socket, &get, &format!("{of_node}/tree/clams"), None).await;
+        absent.refused(404, "not_found");
+        for detail in [&typo.body["detail"], &absent.body["detail"]] {
+            assert!(detail.as_str().unwrap().starts_with("no actor of the node is named \"clams\": claims, "), "{detail}");
+        }
+        let found: Vec<_> = acts(&world).await.into_iter().rev().map(|act| (act["act"].clone(), act["target"].clone(), act["outcome"].clone())).collect();
+        let expected = [
+            ("actor_restart", "actor:mail", "applied"),
+            ("actor_kill", "actor:mail", "applied"),
+            ("actor_restart", "actor:claims", "applied"),
+            ("actor_restart", "actor:clams", "refused"),
+        ];
+        assert_eq!(json!(found), json!(expected));
+    }
+
     async fn credentials_of_operators_are_hidden_and_failures_are_limited(world: World) {
         let world = world.restart_with(|settings| {
             settings.admin.operator = vec![with_token(OperatorRole::Look), with_uid(OperatorRole::Look)];
@@ -439,6 +481,21 @@ async fn an_order_reaches_another_node_and_is_one_act() {
     ask(&world, &Door::Socket, &Method::DELETE, &format!("{path}?reason=done"), None).await.expect();
     assert_eq!(ready(&other).await, 200);
 
+    // It writes its tree about every five seconds.
+    let tree = format!("{PREFIX}/nodes/{id}/tree/mail");
+    let shown = ask(&world, &Door::Socket, &Method::GET, &tree, None).await.expect();
+    assert_eq!(
+        (&shown["id"], &shown["tree"]["name"], &shown["tree"]["restarts"]),
+        (&json!(id), &json!("mail"), &json!(0))
+    );
+    let restart = format!("{PREFIX}/nodes/{id}/actors/mail/restart");
+    ask(&world, &Door::Socket, &Method::POST, &restart, Some(&why)).await.expect();
+    blackbox::eventually("its tree says so", async || {
+        let shown = ask(&world, &Door::Socket, &Method::GET, &tree, None).await.expect();
+        (shown["tree"]["restarts"] == 1).then_some(())
+    })
+    .await;
+
     // The other node reads its own file.
     let file = other.server.app.live.configured().named.clone().unwrap();
     let text = std::fs::read_to_string(&file).unwrap();
@@ -467,6 +524,7 @@ async fn an_order_reaches_another_node_and_is_one_act() {
         ("node_drain", "applied"),
         ("node_drain", "refused"),
         ("node_undrain", "applied"),
+        ("actor_restart", "applied"),
         ("config_reload", "applied"),
         ("config_reload", "refused"),
     ];

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::extract::Request;
+use axum::http::Extensions;
 use hyper::body::Incoming;
 
 use super::gate::Gate;
@@ -35,7 +36,12 @@ pub struct Peer(pub Arc<Connection>);
 impl Peer {
     /// The connection of this request.
     pub fn of(request: &Request) -> Self {
-        let peer = request.extensions().get::<Self>().cloned();
+        Self::in_extensions(request.extensions())
+    }
+
+    /// The connection of the request with these extensions.
+    pub fn in_extensions(extensions: &Extensions) -> Self {
+        let peer = extensions.get::<Self>().cloned();
         // Every listener of this server inserts the extension.
         peer.unwrap_or_else(|| Self(Arc::new(Connection::new((Ipv4Addr::UNSPECIFIED, 0).into()))))
     }

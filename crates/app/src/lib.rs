@@ -9,6 +9,7 @@ extern crate domain;
 pub mod acts;
 mod builder;
 pub mod config;
+pub mod effect;
 mod error;
 pub mod held;
 pub mod installation;

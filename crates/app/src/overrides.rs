@@ -115,6 +115,7 @@ pub fn described(found: &SettingOverride) -> OverrideEntry {
         value: found.value.clone(),
         until: found.until.map(date_time),
         set_by: found.set_by.clone(),
+        effect: None,
         act_id: None,
     }
 }

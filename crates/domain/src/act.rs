@@ -52,6 +52,8 @@ pub enum ActKind {
     KeyQuarantine,
     KeyRelease,
     KeyRestart,
+    ActorRestart,
+    ActorKill,
 }
 
 impl ActKind {
@@ -77,6 +79,8 @@ pub enum ActDoor {
     Socket,
     /// A token at the operator's listener of a server.
     Token,
+    /// A page of the operator's listener of a server.
+    Console,
 }
 
 /// Who did it.

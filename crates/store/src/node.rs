@@ -7,7 +7,7 @@ use domain::actor_key::CrashRecord;
 use domain::ids::NodeId;
 use domain::node::{NodeRecord, NodeTraits};
 use domain::{Clock, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -35,16 +35,18 @@ pub struct NodeBeat<'a> {
     pub runner: &'a str,
     /// Keys with recently crashed actors.
     pub crashed_keys: &'a [CrashRecord],
+    /// Its tree of actors.
+    pub tree: &'a Value,
 }
 
 const BEAT: &str = "INSERT INTO nodes (id, name, address, operator_address, version, configuration, started_at,
         clock_ahead_ms, unready, is_draining, has_sequencer, batches, settings, crashed_keys,
-        last_beat_at)
+        tree, last_beat_at)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-        (SELECT COUNT(*) FROM batches WHERE state = 'running' AND runner = $12), $13, $14, ";
+        (SELECT COUNT(*) FROM batches WHERE state = 'running' AND runner = $12), $13, $14, $15, ";
 const BEAT_AGAIN: &str = ") ON CONFLICT (id) DO UPDATE SET clock_ahead_ms = excluded.clock_ahead_ms,
     unready = excluded.unready, is_draining = excluded.is_draining, has_sequencer = excluded.has_sequencer,
-    batches = excluded.batches, crashed_keys = excluded.crashed_keys, last_beat_at = excluded.last_beat_at";
+    batches = excluded.batches, crashed_keys = excluded.crashed_keys, tree = excluded.tree, last_beat_at = excluded.last_beat_at";
 
 const LIST: &str = "SELECT id, name, address, operator_address, version, configuration, started_at, clock_ahead_ms,
     unready, is_draining, has_sequencer, batches, settings, crashed_keys, last_beat_at, ";
@@ -67,7 +69,7 @@ impl Store {
     /// Writes the row of a node. The time is the database's; `now` on SQLite.
     #[boxed]
     pub async fn node_beat(&self, beat: &NodeBeat<'_>, now: Timestamp) -> Result<(), StoreError> {
-        const ON_SQLITE: &str = joined!(BEAT, "$15", BEAT_AGAIN);
+        const ON_SQLITE: &str = joined!(BEAT, "$16", BEAT_AGAIN);
         const ON_POSTGRES: &str = joined!(BEAT, "clock_timestamp()", BEAT_AGAIN);
         let NodeTraits {
             id,
@@ -98,7 +100,8 @@ impl Store {
             .bind(beat.has_sequencer)
             .bind(beat.runner)
             .bind(&settings)
-            .bind(&crashed_keys);
+            .bind(&crashed_keys)
+            .bind(beat.tree.to_string());
         let statement = if is_postgres { statement } else { statement.bind(now) };
         statement.execute(self.pool.writer()).during(Operation::WriteNode).await.map(drop)
     }
@@ -114,6 +117,16 @@ impl Store {
         let statement = if is_postgres { statement } else { statement.bind(now) };
         let rows: Vec<NodeRow> = statement.fetch_all(&self.pool).during(Operation::ListNodes).await?;
         Ok(rows.into_iter().map(NodeRecord::try_from).collect::<Result<_, Corrupt>>()?)
+    }
+
+    /// The tree of actors of a node when it last wrote its row; `None` without a row.
+    #[boxed]
+    pub async fn node_tree(&self, id: NodeId) -> Result<Option<Value>, StoreError> {
+        const SQL: &str = "SELECT tree FROM nodes WHERE id = $1";
+        let row = query(SQL).bind(id.as_uuid()).fetch_optional(&self.pool);
+        let row: Option<TreeRow> = row.during(Operation::ListNodes).await?;
+        let tree = row.map(|row| serde_json::from_str(&row.tree)).transpose();
+        Ok(tree.map_err(|error| Corrupt::new("nodes.tree", error))?)
     }
 
     /// Deletes the row of a stopping node.
@@ -167,6 +180,12 @@ impl Store {
             ended += leases.during(Operation::TakeOverLeases).await?;
         }
         Ok(ended)
+    }
+}
+
+crate::row! {
+    struct TreeRow {
+        tree: String,
     }
 }
 

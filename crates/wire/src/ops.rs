@@ -201,6 +201,9 @@ pub struct OverrideEntry {
     pub until: Option<String>,
     /// Who set it.
     pub set_by: String,
+    /// What it does with the present numbers of the node that answers, in the answer to the request that set it or to its dry run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effect: Option<String>,
     /// Id of the recorded act, in the answer to the request that set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::UuidV7>)]
@@ -228,6 +231,9 @@ pub struct OverrideRequest {
     /// Whether an override of another operator is replaced; `false` if absent.
     #[serde(default)]
     pub replace: bool,
+    /// Whether the value is only checked, and its effect reported; `false` if absent.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 /// The answer to `DELETE /ops/v1/config/overrides/{path}`.
@@ -358,6 +364,36 @@ pub struct NodeEntry {
     pub sequencer: bool,
     /// Number of running batches that it works on.
     pub batches: u32,
+}
+
+/// `GET /ops/v1/nodes/{node}/tree`: the actors of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NodeTree {
+    /// Id of the node.
+    #[schema(value_type = schema::UuidV7)]
+    pub id: NodeId,
+    /// Name of its host.
+    pub node: String,
+    /// Time at which the tree was so, RFC 3339. Other nodes than the one that answers write theirs every five seconds.
+    pub at: String,
+    /// Milliseconds since then.
+    pub age_ms: u64,
+    /// The tree, as in `GET /actors`, or one child of it; null if its supervisor did not answer.
+    #[schema(value_type = Option<Object>, required = true)]
+    pub tree: Value,
+}
+
+/// An actor that ends, so that another is started in its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ActorReplaced {
+    /// Name of the host of the node.
+    pub node: String,
+    /// Name of the actor in the tree.
+    pub actor: String,
+    /// Id of the recorded act.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::UuidV7>)]
+    pub act_id: Option<EventId>,
 }
 
 /// Keys of actors on all nodes.

@@ -1,18 +1,20 @@
 //! `/ops/v1/config…`: the settings of this node, their places, and overrides.
 
 use app::App;
-use app::acts::Acting;
 use app::config::shown::shown;
-use app::overrides::{self, NewOverride, OverrideRefusal};
+use app::effect::effect;
+use app::overrides::{self, NewOverride};
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Extension, Path, State};
 use axum::response::Response;
 use domain::act::ActOutcome;
 use serde::Deserialize;
+use serde_json::Value;
 use store::setting::SettingOverride;
 use wire::ops::{OverrideEntry, OverrideList, OverrideRemoved, OverrideRequest, ReloadRequest, SettingList};
 
+use super::super::CHECK_DEADLINE;
 use super::door::RequestedAct;
 use super::orders::carry_out;
 use super::refusal::Refusal;
@@ -47,6 +49,9 @@ pub async fn reload(
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
     let ReloadRequest { node, reason: why, dry_run } = body(&bytes)?;
+    if dry_run {
+        requested.is_dry_run();
+    }
     let act = requested.act().because(Some(reason(why.as_deref())?));
     carry_out(state, &requested, node.as_deref(), (act, dry_run)).await
 }
@@ -64,7 +69,10 @@ pub async fn set(
     Extension(requested): Extension<RequestedAct>,
     bytes: Bytes,
 ) -> Result<Json<OverrideEntry>, Refusal> {
-    let OverrideRequest { value, reason: why, node, lasts, until_unset, replace } = body(&bytes)?;
+    let OverrideRequest { value, reason: why, node, lasts, until_unset, replace, dry_run } = body(&bytes)?;
+    if dry_run {
+        requested.is_dry_run();
+    }
     let why = reason(why.as_deref())?;
     let lasts = match lasting(lasts.as_deref())? {
         Some(_) if until_unset => {
@@ -79,30 +87,37 @@ pub async fn set(
     if let Some(until) = until {
         act = act.until(until);
     }
+    // A text is read as in the environment: TOML, or plain text.
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let new = NewOverride { path: &path, text: &text, node: node.as_deref(), lasts };
+    let in_force = app.store.setting_overrides(now).await?;
+    let checked = new.check(&in_force, app.live.configured().named.as_deref(), app.live.get().admin.override_max);
     let acting = requested.acting(&app, act);
-    let id = acting.id;
-    let set = async move {
-        // A text is read as in the environment: TOML, or plain text.
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let new = NewOverride { path: &path, text: &text, node: node.as_deref(), lasts };
-        let checked = async {
-            let in_force = app.store.setting_overrides(now).await?;
-            new.check(&in_force, app.live.configured().named.as_deref(), app.live.get().admin.override_max)
-        };
-        let value = refused_unless(&acting, checked.await).await?;
-        let new = SettingOverride { path, node, value, until, set_by: acting.author.clone() };
-        overrides::set(&acting, &new, replace, now).await.map(|()| new)
+    let value = match checked {
+        Ok(value) => value,
+        Err(refusal) if dry_run => return Err(refusal.into()),
+        Err(refusal) => {
+            durable(async move { acting.record(ActOutcome::Refused).await }).await?;
+            return Err(refusal.into());
+        }
     };
-    let set = durable(set).await?;
-    Ok(Json(OverrideEntry { act_id: Some(id), ..overrides::described(&set) }))
+    let effect = effect_of(&app, &path, &value).await;
+    let new = SettingOverride { path, node, value, until, set_by: acting.author.clone() };
+    if dry_run {
+        return Ok(Json(OverrideEntry { effect, ..overrides::described(&new) }));
+    }
+    let act_id = Some(acting.id);
+    let set = durable(async move { overrides::set(&acting, &new, replace, now).await.map(|()| new) }).await?;
+    Ok(Json(OverrideEntry { effect, act_id, ..overrides::described(&set) }))
 }
 
-/// Records the act if it was refused before its effect.
-async fn refused_unless<T>(acting: &Acting, checked: Result<T, OverrideRefusal>) -> Result<T, OverrideRefusal> {
-    if checked.is_err() {
-        acting.record(ActOutcome::Refused).await?;
-    }
-    checked
+/// What a value does with the present numbers of this node; `None` if its actors do not answer.
+async fn effect_of(app: &App, path: &str, value: &Value) -> Option<String> {
+    let tree = app.root.tree(CHECK_DEADLINE).await.ok()?;
+    let (configured, in_force, overrides) = (app.live.configured(), app.live.get(), app.live.overrides());
+    let before = shown(Some(path), &configured, &in_force, &overrides.values()).ok()?;
+    let before = before.into_iter().find(|entry| entry.path == path)?;
+    Some(effect(path, &before.value, value, &tree))
 }
 
 /// The query of `DELETE /ops/v1/config/overrides/{path}`.

@@ -6,10 +6,10 @@ use api::openapi::Schemas;
 use app::config::Settings;
 use serde_json::{Map, Value, json};
 use wire::ops::{
-    ActPage, ActShown, Cluster, HeldEndRequest, HeldEnded, HeldPage, KeyList, KeyOrdered, NodeDrained, ObjectChanged,
-    OperatorError, OrderPending, OverrideEntry, OverrideList, OverrideRemoved, OverrideRequest, QuarantineRequest,
-    ReasonRequest, ReloadReport, ReloadRequest, RunningBatchList, ServicePauseEnded, ServicePauseEntry,
-    ServicePauseList, ServicePauseRequest, SettingList, UnsentMailList,
+    ActPage, ActShown, ActorReplaced, Cluster, HeldEndRequest, HeldEnded, HeldPage, KeyList, KeyOrdered, NodeDrained,
+    NodeTree, ObjectChanged, OperatorError, OrderPending, OverrideEntry, OverrideList, OverrideRemoved,
+    OverrideRequest, QuarantineRequest, ReasonRequest, ReloadReport, ReloadRequest, RunningBatchList,
+    ServicePauseEnded, ServicePauseEntry, ServicePauseList, ServicePauseRequest, SettingList, UnsentMailList,
 };
 
 use super::{OpsRoute, PREFIX, routes};
@@ -311,6 +311,54 @@ pub(super) const UNDRAIN: RouteDescription = RouteDescription {
     refusals: NODE_REFUSALS,
 };
 
+pub(super) const SHOW_TREE: RouteDescription = RouteDescription {
+    id: "showTree",
+    summary: "The actors of a node",
+    query: &[],
+    body: None,
+    answer: Schemas::add::<NodeTree>,
+    is_order: false,
+    refusals: TREE_REFUSALS,
+};
+
+pub(super) const SHOW_ACTOR: RouteDescription = RouteDescription {
+    id: "showActor",
+    summary: "One actor of a node",
+    query: &[],
+    body: None,
+    answer: Schemas::add::<NodeTree>,
+    is_order: false,
+    refusals: TREE_REFUSALS,
+};
+
+const TREE_REFUSALS: &[(u16, &str)] = &[NOT_FOUND, (409, "node_ambiguous")];
+
+pub(super) const RESTART_ACTOR: RouteDescription = RouteDescription {
+    id: "restartActor",
+    summary: "Let an actor of a node finish its messages and end, so that another is started",
+    query: &[],
+    body: Some(Schemas::add::<ReasonRequest>),
+    answer: Schemas::add::<ActorReplaced>,
+    is_order: true,
+    refusals: ACTOR_REFUSALS,
+};
+
+pub(super) const KILL_ACTOR: RouteDescription = RouteDescription {
+    id: "killActor",
+    summary: "Kill an actor of a node at its next await, which loses its messages, so that another is started",
+    query: &[],
+    body: Some(Schemas::add::<ReasonRequest>),
+    answer: Schemas::add::<ActorReplaced>,
+    is_order: true,
+    refusals: ACTOR_REFUSALS,
+};
+
+const ACTOR_REFUSALS: &[(u16, &str)] = &[
+    NOT_FOUND,
+    (409, "actor_not_running, node_ambiguous, node_silent, stopping"),
+    (422, "reason_missing, invalid_request"),
+];
+
 /// The document for a server with these settings.
 pub fn document(settings: &Settings) -> Value {
     let mut paths: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
@@ -360,6 +408,7 @@ fn operation(route: &OpsRoute, schemas: &mut Schemas) -> Value {
                 "kind" => "`claims`, `devices` or `batches`.",
                 "key" => "Id of the registration, computer or batch.",
                 "node" => "Name of the host, or id, of the node.",
+                "actor" => "Name of the actor in the tree.",
                 _ => "Path of the setting.",
             };
             parameter(name, "path", what)

@@ -16,12 +16,14 @@ use domain::node::{NodeRecord, NodeTraits};
 use domain::node_order::{ExecutedOrder, NodeOrder, OrderAnswer};
 use serde::Serialize;
 use serde_json::json;
+use supervision::root::{Node, NotReplaced};
 use tokio::time::Instant;
-use wire::ops::{NodeDrained, OrderPending, ReloadReport, SettingChanged};
+use wire::ops::{ActorReplaced, NodeDrained, OrderPending, ReloadReport, SettingChanged};
 
+use super::super::CHECK_DEADLINE;
 use super::door::RequestedAct;
 use super::refusal::Refusal;
-use super::request::durable;
+use super::request::{durable, nearest};
 use super::state::OpsState;
 
 /// Time for which a request waits for the answer of another node.
@@ -86,8 +88,15 @@ pub async fn carry_out(
     Ok((StatusCode::ACCEPTED, Json(OrderPending { pending: true, act_id: id })).into_response())
 }
 
-/// The node with this name of its host or this id; `None` for this one.
+/// The node with this name of its host or this id, which answers orders; `None` for this one.
 async fn destination(app: &App, node: Option<&str>) -> Result<Option<NodeTraits>, Refusal> {
+    let Some(record) = named(app, node).await? else { return Ok(None) };
+    let silent = || Refusal::new(StatusCode::CONFLICT, "node_silent", "the node writes its row no more");
+    if record.is_silent() { Err(silent()) } else { Ok(Some(record.traits)) }
+}
+
+/// The node with this name of its host or this id; `None` for this one. Of several nodes with one name it is the one that is not silent.
+pub async fn named(app: &App, node: Option<&str>) -> Result<Option<NodeRecord>, Refusal> {
     let Some(node) = node.filter(|node| *node != host_name() && *node != app.nodes.id().to_string()) else {
         return Ok(None);
     };
@@ -95,18 +104,14 @@ async fn destination(app: &App, node: Option<&str>) -> Result<Option<NodeTraits>
     let names: Vec<String> =
         nodes.iter().map(|record| format!("{} ({})", record.traits.name, record.traits.id)).collect();
     let is_named = |record: &NodeRecord| record.traits.name == node || record.traits.id.to_string() == node;
-    let mut matches: Vec<NodeRecord> = nodes.into_iter().filter(is_named).collect();
-    if matches.is_empty() {
-        let detail = format!("no node has this name or id: {}", names.join(", "));
-        return Err(Refusal::not_found(detail));
-    }
-    matches.retain(|record| !record.is_silent());
-    if matches.len() > 1 {
+    let (mut silent, mut alive): (Vec<NodeRecord>, Vec<NodeRecord>) =
+        nodes.into_iter().filter(is_named).partition(NodeRecord::is_silent);
+    if alive.len() > 1 {
         let detail = format!("several nodes have this name, so name the id: {}", names.join(", "));
         return Err(Refusal::new(StatusCode::CONFLICT, "node_ambiguous", detail));
     }
-    let silent = || Refusal::new(StatusCode::CONFLICT, "node_silent", "the node writes its row no more");
-    Ok(Some(matches.pop().ok_or_else(silent)?.traits))
+    let unknown = || Refusal::not_found(format!("no node has this name or id: {}", names.join(", ")));
+    Ok(Some(alive.pop().or_else(|| silent.pop()).ok_or_else(unknown)?))
 }
 
 /// The response with an answer, which names the act.
@@ -148,6 +153,7 @@ async fn execute(app: &App, phases: &Phases, act: OperatorAct, dry_run: bool) ->
             (Ok(report), act, outcome) => done(act, outcome, &reported(node, report, dry_run)),
             (Err(refusal), act, _) => refused(act, &refusal.into()),
         },
+        ActKind::ActorRestart | ActKind::ActorKill => replaced(app, act, node).await,
         ActKind::KeyRelease | ActKind::KeyRestart => {
             // Every node gets the order, and the actor runs on one at most: none answers.
             if let Some(key) = act.target.as_deref().and_then(|target| target.parse::<ActorKey>().ok()) {
@@ -165,6 +171,36 @@ async fn execute(app: &App, phases: &Phases, act: OperatorAct, dry_run: bool) ->
             refused(act, &Refusal::invalid("invalid_request", detail))
         }
     }
+}
+
+/// Ends the actor that the act names, so that its supervisor starts another.
+async fn replaced(app: &App, act: OperatorAct, node: String) -> ExecutedOrder {
+    let actor = act.target.as_deref().and_then(|target| target.strip_prefix("actor:")).unwrap_or_default().to_owned();
+    let kills = act.act == ActKind::ActorKill;
+    match app.root.replace(&actor, kills, CHECK_DEADLINE).await {
+        Ok(Ok(())) => {
+            tracing::info!(actor.name = actor, kills, by = %act.by, "an operator ends an actor, and another is started");
+            done(act, ActOutcome::Applied, &ActorReplaced { node, actor, act_id: None })
+        }
+        Ok(Err(NotReplaced::Unknown)) => {
+            let names = app.root.tree(CHECK_DEADLINE).await.map(names_of).unwrap_or_default();
+            refused(act, &unknown_actor(&actor, &names))
+        }
+        Ok(Err(error @ (NotReplaced::Starting | NotReplaced::Ending))) => {
+            refused(act, &Refusal::new(StatusCode::CONFLICT, "actor_not_running", error.to_string()))
+        }
+        Err(error) => refused(act, &Refusal::fault(&error)),
+    }
+}
+
+fn names_of(tree: Node) -> Vec<String> {
+    tree.children.into_iter().map(|child| child.name).collect()
+}
+
+/// 404 for an actor that the tree does not have.
+pub fn unknown_actor(actor: &str, names: &[String]) -> Refusal {
+    let names = nearest(actor, names.iter().map(String::as_str)).join(", ");
+    Refusal::not_found(format!("no actor of the node is named {actor:?}: {names}"))
 }
 
 fn drained(act: OperatorAct, node: String, draining: bool) -> ExecutedOrder {

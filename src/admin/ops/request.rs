@@ -61,6 +61,17 @@ where
     actors::detached(work).await.map_err(|error| Refusal::fault(&error))?.map_err(Into::into)
 }
 
+/// Maximum number of names that a refusal lists.
+const NAMES_MAX: usize = 8;
+
+/// The names that are most like `wanted`, best first.
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let likeness = |name: &&str| similar::TextDiff::from_chars(wanted, name).ratio();
+    let mut names: Vec<(f32, &str)> = names.map(|name| (likeness(&name), name)).collect();
+    names.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    names.into_iter().map(|(_, name)| name).take(NAMES_MAX).collect()
+}
+
 /// The member `for`: a time such as `30m`.
 pub fn lasting(text: Option<&str>) -> Result<Option<Duration>, Refusal> {
     let lasts = text.map(humantime_serde::re::humantime::parse_duration).transpose();

@@ -1,11 +1,11 @@
-//! `attache admin node`: lists the servers on this database.
+//! `attache admin node`: lists the servers on this database and their actors, drains a server, and restarts one actor.
 
 use app::config::Settings;
 use app::{host_name, nodes};
 use clap::{Args, Subcommand};
 use domain::act::ActReason;
 use serde_json::{Value, json};
-use wire::ops::{NodeDrained, ReasonRequest};
+use wire::ops::{ActorReplaced, NodeDrained, NodeTree, ReasonRequest};
 
 use super::context::AdminContext;
 use super::options::OutputFormat;
@@ -25,6 +25,39 @@ pub enum Command {
     Drain(DrainOptions),
     /// Put a server back into service
     Undrain(DrainOptions),
+    /// List the actors of a server
+    Actors(ActorsOptions),
+    /// Let an actor of a server finish its messages and end, so that another is started
+    ///
+    /// A keyed actor is restarted with `attache admin actor restart`. The restart budget stays as it is.
+    RestartActor(RestartOptions),
+}
+
+/// Options of `actors`.
+#[derive(Debug, Args)]
+pub struct ActorsOptions {
+    /// Name of its host, or its id [default: the server of this computer]
+    node: Option<String>,
+    #[command(flatten)]
+    format: OutputFormat,
+}
+
+/// Options of `restart-actor`.
+#[derive(Debug, Args)]
+pub struct RestartOptions {
+    /// Name of the actor in the list of actors
+    actor: String,
+    /// Name of its host, or its id [default: the server of this computer]
+    #[arg(long)]
+    node: Option<String>,
+    /// Kill it at once, which loses its messages; for an actor that does not end
+    #[arg(long)]
+    kill: bool,
+    /// Reason, which the record of this act names
+    #[arg(long, value_name = "TEXT")]
+    reason: ActReason,
+    #[command(flatten)]
+    format: OutputFormat,
 }
 
 /// Options of `drain` and `undrain`.
@@ -52,6 +85,36 @@ pub async fn change(settings: &Settings, drains: bool, DrainOptions { node, reas
         let state =
             if answer.draining { "out of service: `attache admin node undrain` ends it" } else { "in service again" };
         format!("{} is {state}", answer.node)
+    });
+    Ok(())
+}
+
+/// Lists the actors of a server through the operator's socket.
+pub async fn actors(settings: &Settings, ActorsOptions { node, format }: &ActorsOptions) -> Done {
+    let node = node.clone().unwrap_or_else(host_name);
+    let answer: NodeTree = OperatorSocket::of(settings)?.get(&format!("/ops/v1/nodes/{node}/tree")).await?;
+    if format.json {
+        output::print_json(&json!(answer));
+        return Ok(());
+    }
+    let rows = answer.tree["children"].as_array().cloned().unwrap_or_default();
+    output::list(false, &rows, &["name", "status", "live", "queued", "restarts", "quarantined"]);
+    if answer.age_ms > 0 {
+        output::print(&format!("as {} wrote it {} ms ago", answer.node, answer.age_ms));
+    }
+    Ok(())
+}
+
+/// Ends an actor of a server through the operator's socket.
+pub async fn restart_actor(settings: &Settings, options: &RestartOptions) -> Done {
+    let RestartOptions { actor, node, kill, reason, format } = options;
+    let (node, act) = (node.clone().unwrap_or_else(host_name), if *kill { "kill" } else { "restart" });
+    let request = ReasonRequest { reason: Some(reason.as_str().to_owned()) };
+    let route = format!("/ops/v1/nodes/{node}/actors/{actor}/{act}");
+    let answer: ActorReplaced = OperatorSocket::of(settings)?.post(&route, &request).await?;
+    output::show(format.json, &json!(answer), || {
+        let how = if *kill { "is killed" } else { "ends after its messages" };
+        format!("{} on {} {how}, and another is started", answer.actor, answer.node)
     });
     Ok(())
 }

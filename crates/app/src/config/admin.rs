@@ -83,6 +83,11 @@ impl AdminSettings {
         self.operator.iter().find(|operator| operator.token_sha256.is_some_and(|own| own.as_bytes() == hash))
     }
 
+    /// Whether an operator has a token.
+    pub fn has_tokens(&self) -> bool {
+        self.operator.iter().any(|operator| operator.token_sha256.is_some())
+    }
+
     /// Values that break a rule, as pairs of field and rule.
     pub fn problems(&self, data_dir: &Path) -> Vec<(String, String)> {
         let mut problems = Vec::new();

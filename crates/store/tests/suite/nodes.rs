@@ -6,7 +6,7 @@ use domain::batch::{BatchKind, Item};
 use domain::ids::{BatchId, NodeId};
 use domain::node::{NodeRecord, NodeTraits, SettingPrints};
 use domain::{Clock, Digest};
-use serde_json::json;
+use serde_json::{Value, json};
 use store::Store;
 use store::batch::{BatchCreate, Lease, NewBatch};
 use store::janitor::PurgeSettings;
@@ -30,7 +30,15 @@ pub fn traits(world: &World, name: &str) -> NodeTraits {
 }
 
 pub fn beat(traits: &NodeTraits) -> NodeBeat<'_> {
-    NodeBeat { traits, unready: None, is_draining: false, has_sequencer: false, runner: "runner", crashed_keys: &[] }
+    NodeBeat {
+        traits,
+        unready: None,
+        is_draining: false,
+        has_sequencer: false,
+        runner: "runner",
+        crashed_keys: &[],
+        tree: &Value::Null,
+    }
 }
 
 async fn names(store: &Store) -> Vec<String> {
@@ -66,11 +74,13 @@ on_each_database! {
             quarantined_until: Some(at(60)),
         };
         let keys = [crash];
-        let busy = NodeBeat { crashed_keys: &keys, unready: Some("store: no\0answer"), is_draining: true, has_sequencer: true, ..beat(&one) };
+        let tree = json!({ "name": "root" });
+        let busy = NodeBeat { crashed_keys: &keys, tree: &tree, unready: Some("store: no\0answer"), is_draining: true, has_sequencer: true, ..beat(&one) };
         store.node_beat(&busy, clock.now()).await.unwrap();
         let nodes = store.nodes(clock.now()).await.unwrap();
         let [node] = &nodes[..] else { panic!("{nodes:?}") };
         assert_eq!((&node.traits, &node.crashed_keys[..]), (&one, &keys[..]));
+        assert_eq!(store.node_tree(one.id).await.unwrap(), Some(tree));
         assert_eq!((node.is_draining, node.has_sequencer, node.batches), (true, true, 1));
         assert_eq!(node.unready.as_deref(), Some("store: no\u{fffd}answer"));
         assert!(!node.is_silent() && node.silent_for < TimeDelta::seconds(10), "{node:?}");
