@@ -16,6 +16,7 @@ mod account;
 mod activity;
 mod claim;
 mod consent;
+mod console;
 mod device;
 mod docs;
 mod feed;

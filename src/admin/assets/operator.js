@@ -7,13 +7,14 @@ document.querySelector("#renewal").hidden = false;
 async function renew() {
   if (document.hidden || pause.checked) return;
   try {
-    const response = await fetch("/", { cache: "no-store", signal: AbortSignal.timeout(2 * every) });
+    const response = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(2 * every) });
     if (!response.ok) throw new Error(response.statusText);
     const next = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const part of document.querySelectorAll("[data-live]")) {
       const fresh = next.getElementById(part.id);
       const used = part.contains(document.activeElement) || getSelection().containsNode(part, true) && !getSelection().isCollapsed;
-      if (fresh && !used) part.replaceChildren(...fresh.childNodes);
+      const ticked = part.querySelector("input:checked");
+      if (fresh && !used && !ticked) part.replaceChildren(...fresh.childNodes);
     }
     document.title = next.title;
     silent.hidden = true;

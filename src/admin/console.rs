@@ -1,0 +1,81 @@
+//! The console: pages for operators with a browser (`docs/decisions/0045-console.md`).
+//!
+//! Every page reads the operator's API, and every change is one request to it, in the name of the signed-in operator. So roles, refusals and the
+//! record of acts are those of the API. Pages work without a script; a change is a question with a reason, then a form.
+
+mod api;
+mod deeds;
+mod pages;
+mod question;
+mod session;
+mod view;
+
+use std::sync::Arc;
+
+use ::api::limits::RateLimiters;
+use api::ConsoleApi;
+use app::App;
+use axum::Router;
+use axum::extract::{FromRef, State};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+
+use session::Sessions;
+
+/// The state of the pages.
+#[derive(Debug, Clone)]
+pub struct ConsoleState {
+    app: App,
+    api: ConsoleApi,
+    sessions: Sessions,
+    limits: Arc<RateLimiters>,
+}
+
+impl FromRef<ConsoleState> for App {
+    fn from_ref(state: &ConsoleState) -> Self {
+        state.app.clone()
+    }
+}
+
+/// The pages. `ops` is the operator's API.
+pub fn router<S: Clone + Send + Sync + 'static>(app: &App, ops: Router, limits: &Arc<RateLimiters>) -> Router<S> {
+    let state = ConsoleState {
+        app: app.clone(),
+        api: ConsoleApi::new(ops),
+        sessions: Sessions::default(),
+        limits: Arc::clone(limits),
+    };
+    Router::new()
+        .route("/console", get(async || Redirect::to("/console/nodes")))
+        .route("/console/signin", get(session::show).post(session::sign_in))
+        .route("/console/signout", axum::routing::post(session::sign_out))
+        .route("/console/nodes", get(pages::nodes::list))
+        .route("/console/nodes/{node}", get(pages::actors::list))
+        .route("/console/nodes/{node}/{actor}", get(pages::actors::show))
+        .route("/console/keys", get(pages::keys::list))
+        .route("/console/keys/{kind}/{key}", get(pages::keys::show))
+        .route("/console/held", get(pages::held::list))
+        .route("/console/flow", get(pages::flow::list))
+        .route("/console/settings", get(pages::settings::list))
+        .route("/console/acts", get(pages::record::list))
+        .route("/console/acts/{id}", get(pages::record::show))
+        .route("/console/do/{deed}", get(question::ask).post(question::answer))
+        .route("/console/{*rest}", get(async || view::Trouble::not_found("This page does not exist.")))
+        .layer(from_fn_with_state(state.clone(), is_there))
+        .with_state(state)
+}
+
+/// Without operators there is no console.
+async fn is_there(
+    State(state): State<ConsoleState>,
+    request: axum::extract::Request,
+    next: axum::middleware::Next,
+) -> Response {
+    if !state.app.live.get().admin.has_tokens() {
+        let text =
+            "No operator has a token. `attache admin token create` makes one, with its lines for the configuration.";
+        return view::Trouble::not_found(text).into_response();
+    }
+    next.run(request).await
+}

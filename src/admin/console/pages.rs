@@ -1,0 +1,9 @@
+//! The pages.
+
+pub mod actors;
+pub mod flow;
+pub mod held;
+pub mod keys;
+pub mod nodes;
+pub mod record;
+pub mod settings;

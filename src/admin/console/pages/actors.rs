@@ -1,0 +1,161 @@
+//! `/console/nodes/{node}`: the actors of a server. `…/{actor}`: one of them.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use supervision::root::Node;
+use wire::ops::{NodeTree, SettingEntry, SettingList};
+
+use super::settings::row;
+use crate::admin::console::ConsoleState;
+use crate::admin::console::session::Operator;
+use crate::admin::console::view::{Cell, Frame, Row, Section, Trouble, View, query, question};
+use crate::admin::page::{budget_words, micros, pace_words, purpose, status_words};
+
+const HERE: &str = "/console/nodes";
+
+/// `GET /console/nodes/{node}`
+pub async fn list(
+    State(state): State<ConsoleState>,
+    operator: Operator,
+    Path(node): Path<String>,
+) -> Result<Response, Trouble> {
+    let NodeTree { id, node: name, age_ms, tree, .. } =
+        state.api.get(&operator, &format!("/nodes/{node}/tree")).await?;
+    let path = format!("{HERE}/{id}");
+    let tree: Option<Node> = serde_json::from_value(tree).ok();
+    let actor = |child: &Node| {
+        let (status, class) = status_words(child);
+        Row::new([
+            Cell::mono(child.name.as_str()).to(format!("{path}/{}", child.name)),
+            Cell::badge(status, class),
+            Cell::number(child.live),
+            Cell::number(child.queued),
+            Cell::from(pace_words(child).unwrap_or_else(|| "–".to_owned())),
+            Cell::number(child.restarts),
+            Cell::number(child.quarantined),
+            Cell::from(trouble(child).unwrap_or_default()),
+        ])
+    };
+    let columns = ["Actor", "State", "Live", "Waiting", "Pace", "Restarts", "Quarantined", "Trouble"];
+    let rows = tree.iter().flat_map(|tree| &tree.children).map(actor).collect();
+    let actors = Section::new("Actors").table(&columns, rows, "Its supervisor did not answer.");
+    let named = [("node", node.as_str())];
+    let lead = format!("The actors of this server, {}.", age_words(age_ms));
+    let view = View::new(Frame::of(&state, &operator, &path).await, name, lead)
+        .link(question(&operator, "Drain…", "node_drain", &named, &path))
+        .link(question(&operator, "Reload…", "config_reload", &named, &path));
+    Ok(view.section(actors).shown())
+}
+
+/// `GET /console/nodes/{node}/{actor}`
+pub async fn show(
+    State(state): State<ConsoleState>,
+    operator: Operator,
+    Path((node, name)): Path<(String, String)>,
+) -> Result<Response, Trouble> {
+    let route = format!("/nodes/{node}/tree/{name}");
+    let NodeTree { id, node: host, age_ms, tree, .. } = state.api.get(&operator, &route).await?;
+    let unreadable = || Trouble::not_found("The actor cannot be shown: the server has another version.");
+    let child: Node = serde_json::from_value(tree).map_err(|_| unreadable())?;
+    let path = format!("{HERE}/{id}/{name}");
+    let (status, class) = status_words(&child);
+    let mut now = Section::new("Now")
+        .fact("State", Cell::badge(status, class))
+        .fact("Server", Cell::from(host.as_str()).to(format!("{HERE}/{id}")))
+        .fact("Live", Cell::number(child.live))
+        .fact("Waiting messages", Cell::number(child.queued));
+    if let Some(unmoved) = child.unmoved_ms {
+        now = now.fact("Since the last finished message", micros(unmoved.saturating_mul(1_000)));
+    }
+    if let Some(times) = child.times {
+        now = now
+            .fact("Messages a minute", Cell::number(times.handled_per_minute))
+            .fact("Wait", format!("{} median, {} of 99 %", micros(times.wait_p50_us), micros(times.wait_p99_us)))
+            .fact(
+                "Handling",
+                format!("{} median, {} of 99 %", micros(times.handler_p50_us), micros(times.handler_p99_us)),
+            )
+            .fact("Deepest queue of ten minutes", Cell::number(times.deepest_queue));
+    }
+    if let Some(pass) = child.pass {
+        let next =
+            if pass.next_in_ms == 0 { "runs".to_owned() } else { format!("in {}", micros(pass.next_in_ms * 1_000)) };
+        now = now.fact(
+            "Last pass",
+            format!("{} long, {} ago", micros(pass.took_ms * 1_000), micros(pass.ended_ms_ago * 1_000)),
+        );
+        now = now.fact("Next pass", next);
+    }
+    if let Some(failing) = &child.failing {
+        now = now.fact("Passes fail", format!("since {} s: {}", failing.since_seconds_ago, failing.error));
+    }
+    now = now.fact("Restarts since the start", Cell::number(child.restarts));
+    if let Some(budget) = child.budget {
+        let words = budget_words(budget).unwrap_or_else(|| format!("{} restarts left", budget.restarts_left));
+        now = now.fact("Restart budget", words);
+    }
+    let failure = |failure: &supervision::root::ChildFailure| {
+        Row::new([Cell::from(format!("{} s ago", failure.seconds_ago)), Cell::from(failure.error.as_str())])
+    };
+    let failures = child.failures.iter().map(failure).collect();
+    let failures = Section::new("Failures").table(&["When", "Error"], failures, "It has not failed since the start.");
+    let named = [("node", node.as_str()), ("actor", name.as_str())];
+    let mut view = View::new(
+        Frame::of(&state, &operator, &path).await,
+        name.as_str(),
+        format!("{} As {}.", purpose(&child), age_words(age_ms)),
+    )
+    .link(question(&operator, "Restart…", "actor_restart", &named, &path))
+    .link(question(&operator, "Kill…", "actor_kill", &named, &path))
+    .section(now)
+    .section(failures);
+    if !child.busiest.is_empty() {
+        let busy = |key: &supervision::root::BusyKey| {
+            Row::new([
+                Cell::mono(key.key.as_str()).to(format!("/console/keys/{}/{}", child.kind, key.key)),
+                Cell::number(u64::from(key.queued)),
+                Cell::from(micros(key.unmoved_ms.saturating_mul(1_000))),
+            ])
+        };
+        let rows = child.busiest.iter().map(busy).collect();
+        view = view.section(Section::new("Busiest keys").table(
+            &["Key", "Waiting", "Since the last finished message"],
+            rows,
+            "",
+        ));
+    }
+    let settings = settings_of(&state, &operator, &child.kind).await;
+    let rows = settings.iter().map(|entry| row(entry, &operator, &path)).collect();
+    let tuning = Section::new("Settings of its kind").table(
+        &super::settings::COLUMNS,
+        rows,
+        "It has the settings of [actors] only.",
+    );
+    Ok(view.section(tuning).shown())
+}
+
+/// The settings of one kind of actor, or of all kinds.
+async fn settings_of(state: &ConsoleState, operator: &Operator, kind: &str) -> Vec<SettingEntry> {
+    let mut settings = Vec::new();
+    for path in [format!("actors.{kind}"), "actors".to_owned()] {
+        let route = format!("/config?{}", query(&[("path", &path)]));
+        if let Ok(SettingList { settings: some }) = state.api.get(operator, &route).await {
+            let of_all = |entry: &SettingEntry| {
+                let rest = entry.path.strip_prefix("actors.").unwrap_or_default();
+                path != "actors" || !rest.contains('.') || rest.starts_with("restart.")
+            };
+            settings.extend(some.into_iter().filter(of_all));
+        }
+    }
+    settings
+}
+
+fn trouble(child: &Node) -> Option<String> {
+    let failing = child.failing.as_ref().map(|failing| format!("passes fail: {}", failing.error));
+    let failed = child.failures.first().map(|failure| format!("{} s ago: {}", failure.seconds_ago, failure.error));
+    failing.or(failed)
+}
+
+fn age_words(age_ms: u64) -> String {
+    if age_ms == 0 { "it is now".to_owned() } else { format!("it was {} s ago", age_ms.div_ceil(1_000)) }
+}

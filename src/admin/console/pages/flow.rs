@@ -1,0 +1,62 @@
+//! `/console/flow`: running batches and unsent mails.
+
+use axum::extract::State;
+use axum::response::Response;
+use wire::ops::{RunningBatchEntry, RunningBatchList, UnsentMailEntry, UnsentMailList};
+
+use crate::admin::console::ConsoleState;
+use crate::admin::console::session::Operator;
+use crate::admin::console::view::{Cell, Frame, Row, Section, Trouble, View, question};
+
+const HERE: &str = "/console/flow";
+
+/// `GET /console/flow`
+pub async fn list(State(state): State<ConsoleState>, operator: Operator) -> Result<Response, Trouble> {
+    let now = state.app.clock.now();
+    let RunningBatchList { batches, next } = state.api.get(&operator, "/batches").await?;
+    let batch = |batch: &RunningBatchEntry| {
+        let id = batch.id.to_string();
+        Row::new([
+            Cell::mono(id.as_str()).to(format!("/console/keys/batches/{id}")),
+            Cell::from(batch.kind.as_str()),
+            Cell::mono(batch.user_account_id.to_string()),
+            Cell::from(format!("{} of {}", batch.processed, batch.total)),
+            Cell::moment(Some(&batch.created_at), now),
+            Cell::from(batch.runner.as_deref()),
+        ])
+        .link(question(&operator, "Cancel…", "batch_cancel", &[("id", &id)], HERE))
+    };
+    let columns = ["Batch", "Kind", "Account", "Items", "Since", "Node"];
+    let mut running =
+        Section::new("Running batches").table(&columns, batches.iter().map(batch).collect(), "No batch runs.");
+    if next.is_some() {
+        running = running.lead("The oldest 200. `attache admin batch list` has all.");
+    }
+    let UnsentMailList { mails, next } = state.api.get(&operator, "/mails").await?;
+    let mail = |mail: &UnsentMailEntry| {
+        let id = mail.id.to_string();
+        let row = Row::new([
+            Cell::mono(id.as_str()),
+            Cell::from(mail.subject.as_str()),
+            Cell::moment(Some(&mail.created_at), now),
+            Cell::number(u64::from(mail.tries)),
+            mail.given_up_at
+                .as_deref()
+                .map_or_else(|| Cell::moment(mail.next_try_at.as_deref(), now), |_| Cell::from("given up")),
+        ])
+        .link(question(&operator, "Send…", "mail_retry", &[("id", &id)], HERE));
+        if mail.given_up_at.is_some() {
+            row
+        } else {
+            row.link(question(&operator, "Give up…", "mail_give_up", &[("id", &id)], HERE))
+        }
+    };
+    let columns = ["Mail", "Subject", "Since", "Attempts", "Next attempt"];
+    let mut unsent =
+        Section::new("Unsent mails").table(&columns, mails.iter().map(mail).collect(), "Every mail was sent.");
+    if next.is_some() {
+        unsent = unsent.lead("The oldest 200. `attache admin mail list` has all.");
+    }
+    let view = View::new(Frame::of(&state, &operator, HERE).await, "Flow", "Work that waits or runs.");
+    Ok(view.section(running).section(unsent).shown())
+}

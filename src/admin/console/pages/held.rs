@@ -1,0 +1,69 @@
+//! `/console/held`: held events, released and discarded in bulk.
+
+use axum::extract::{Query, State};
+use axum::response::Response;
+use domain::held::HoldReason;
+use serde::Deserialize;
+use wire::ops::{HeldPage, HeldShown};
+
+use crate::admin::console::ConsoleState;
+use crate::admin::console::session::Operator;
+use crate::admin::console::view::{Cell, Filter, Frame, Row, Section, Trouble, View, query, question};
+
+const HERE: &str = "/console/held";
+
+/// The query of the page.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct HeldQuery {
+    held_for: String,
+    sender: String,
+    before: String,
+}
+
+/// `GET /console/held`
+pub async fn list(
+    State(state): State<ConsoleState>,
+    operator: Operator,
+    Query(HeldQuery { held_for, sender, before }): Query<HeldQuery>,
+) -> Result<Response, Trouble> {
+    let now = state.app.clock.now();
+    let given = [("reason", held_for.as_str()), ("sender", &sender), ("before", &before)];
+    let given: Vec<(&str, &str)> = given.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+    let HeldPage { held, next } = state.api.get(&operator, &format!("/held?{}", query(&given))).await?;
+    let filter = [("held_for", held_for.as_str()), ("sender", sender.as_str())];
+    let here = format!("{HERE}?{}", query(&filter));
+    let row = |event: &HeldShown| {
+        let id = event.id.to_string();
+        Row::new([
+            Cell::mono(event.event_type.as_deref().unwrap_or("–")),
+            Cell::from(event.reason.as_str()),
+            Cell::from(event.detail.as_str()),
+            Cell::mono(event.sender.as_str()).to(format!("{HERE}?{}", query(&[("sender", &event.sender)]))),
+            Cell::moment(Some(&event.received_at), now),
+        ])
+        .tick(id)
+    };
+    let may_change = question(&operator, "", "held_release", &[], &here).is_some();
+    let ticks: &[(&str, &str)] =
+        if may_change { &[("held_release", "Release ticked…"), ("held_discard", "Discard ticked…")] } else { &[] };
+    let columns = ["Event", "Held for", "Detail", "Sender", "Received"];
+    let choice = |name, label, value: &str, choices| Filter { name, label, value: value.to_owned(), choices };
+    let reasons = HoldReason::NAMES.iter().map(|reason| (*reason).to_owned()).collect();
+    let next = next.map(|next| format!("{HERE}?{}", query(&[filter[0], filter[1], ("before", &next.to_string())])));
+    let mut section = Section::default()
+        .filters(vec![
+            choice("held_for", "Held for", &held_for, reasons),
+            choice("sender", "Sender", &sender, Vec::new()),
+        ])
+        .table(&columns, held.iter().map(row).collect(), "No event is held.")
+        .ticks(ticks, &here)
+        .next(next);
+    if !held.is_empty() && !(held_for.is_empty() && sender.is_empty()) {
+        section = section
+            .link(question(&operator, "Release all that match…", "held_release", &filter, &here))
+            .link(question(&operator, "Discard all that match…", "held_discard", &filter, &here));
+    }
+    let lead = "Events that wait for a decision. Filter by reason or sender to end all that match.";
+    Ok(View::new(Frame::of(&state, &operator, HERE).await, "Held events", lead).section(section).shown())
+}

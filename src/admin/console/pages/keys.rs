@@ -1,0 +1,89 @@
+//! `/console/keys`: keys with crashed or quarantined actors. `…/{kind}/{key}`: one key.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+use wire::ops::{ActPage, KeyEntry, KeyList};
+
+use super::record;
+use crate::admin::console::ConsoleState;
+use crate::admin::console::session::Operator;
+use crate::admin::console::view::{Cell, Frame, Row, Section, Trouble, View, query, question};
+
+const HERE: &str = "/console/keys";
+
+/// `GET /console/keys`
+pub async fn list(State(state): State<ConsoleState>, operator: Operator) -> Result<Response, Trouble> {
+    let now = state.app.clock.now();
+    let KeyList { keys } = state.api.get(&operator, "/keys").await?;
+    let row = |entry: &KeyEntry| {
+        let KeyEntry { kind, key, .. } = entry;
+        let named = [("kind", kind.as_str()), ("key", key.as_str())];
+        let release = entry.quarantined_until.is_some();
+        let link = if release { ("Release…", "key_release") } else { ("Quarantine…", "key_quarantine") };
+        Row::new([
+            Cell::mono(key.as_str()).to(format!("{HERE}/{kind}/{key}")),
+            Cell::from(kind.as_str()),
+            Cell::from(entry.node.as_deref().unwrap_or("all nodes")),
+            Cell::number(u64::from(entry.crashes)),
+            Cell::moment(entry.last_crash_at.as_deref(), now),
+            Cell::moment(entry.quarantined_until.as_deref(), now),
+            Cell::from(why(entry)),
+        ])
+        .link(question(&operator, link.0, link.1, &named, HERE))
+    };
+    let columns = ["Key", "Kind", "Node", "Crashes", "Last crash", "Refused until", "Why"];
+    let keys = Section::default().table(
+        &columns,
+        keys.iter().map(row).collect(),
+        "No actor of a key has crashed recently, and no key is in quarantine.",
+    );
+    let lead = "Registrations, computers and batches with actors that crashed recently, or that are refused.";
+    Ok(View::new(Frame::of(&state, &operator, HERE).await, "Keys", lead).section(keys).shown())
+}
+
+fn why(entry: &KeyEntry) -> String {
+    let by = entry.quarantined_by.as_ref().map(|by| format!("{by}: "));
+    let reason = entry.reason.as_ref().map(|reason| reason.as_str().to_owned());
+    format!("{}{}", by.unwrap_or_default(), reason.or_else(|| entry.error.clone()).unwrap_or_default())
+}
+
+/// `GET /console/keys/{kind}/{key}`
+pub async fn show(
+    State(state): State<ConsoleState>,
+    operator: Operator,
+    Path((kind, key)): Path<(String, String)>,
+) -> Result<Response, Trouble> {
+    let now = state.app.clock.now();
+    let path = format!("{HERE}/{kind}/{key}");
+    let KeyList { keys } = state.api.get(&operator, &format!("/keys?{}", query(&[("kind", &kind)]))).await?;
+    let named = [("kind", kind.as_str()), ("key", key.as_str())];
+    let target = format!("{kind}:{key}");
+    let mut view = View::new(Frame::of(&state, &operator, &path).await, target.as_str(), "")
+        .link(question(&operator, "Quarantine…", "key_quarantine", &named, &path))
+        .link(question(&operator, "Release…", "key_release", &named, &path))
+        .link(question(&operator, "Restart…", "key_restart", &named, &path));
+    if keys.iter().all(|entry| entry.key != key) {
+        view = view.section(Section::default().lead("Its actor has not crashed recently, and it is in no quarantine."));
+    }
+    for entry in &keys {
+        if entry.key != key {
+            continue;
+        }
+        let section = Section::new(
+            entry.node.as_deref().map_or_else(|| "Quarantine of an operator".to_owned(), |node| format!("On {node}")),
+        )
+        .fact("Crashes", Cell::number(u64::from(entry.crashes)))
+        .fact("Last crash", Cell::moment(entry.last_crash_at.as_deref(), now))
+        .fact("Error", Cell::from(entry.error.as_deref()))
+        .fact("Request", entry.request_id.as_deref().map_or_else(|| Cell::from("–"), Cell::mono))
+        .fact("Refused until", Cell::moment(entry.quarantined_until.as_deref(), now))
+        .fact("By", Cell::from(entry.quarantined_by.as_deref()))
+        .fact("Reason", Cell::from(entry.reason.as_ref().map(domain::act::ActReason::as_str)));
+        view = view.section(section);
+    }
+    let acts: ActPage =
+        state.api.get(&operator, &format!("/acts?{}", query(&[("target", &target), ("limit", "20")]))).await?;
+    let rows = acts.acts.iter().map(|act| record::row(act, now)).collect();
+    let acts = Section::new("Acts").table(&record::COLUMNS, rows, "No operator has changed it.");
+    Ok(view.section(acts).shown())
+}

@@ -1,0 +1,85 @@
+//! `/console/nodes`: the servers on this database, with overrides and pauses.
+
+use axum::extract::State;
+use axum::response::Response;
+use wire::ops::{Cluster, NodeEntry, OverrideEntry, ServicePauseEntry};
+
+use crate::admin::console::ConsoleState;
+use crate::admin::console::session::Operator;
+use crate::admin::console::view::{Cell, Frame, Row, Section, Trouble, View, question};
+
+const HERE: &str = "/console/nodes";
+
+/// `GET /console/nodes`
+pub async fn list(State(state): State<ConsoleState>, operator: Operator) -> Result<Response, Trouble> {
+    let now = state.app.clock.now();
+    let Cluster { nodes, differences, overrides, pauses } = state.api.get(&operator, "/cluster").await?;
+    let ask = |label: &str, deed: &str, parameters: &[(&str, &str)]| question(&operator, label, deed, parameters, HERE);
+    let node = |node: &NodeEntry| {
+        let id = node.id.to_string();
+        let named = [("node", id.as_str())];
+        let class = match node.status.as_str() {
+            "ready" => "is-good",
+            "draining" => "is-warn",
+            _ => "is-bad",
+        };
+        let state = node.unready.clone().unwrap_or_else(|| node.status.clone());
+        let is_drained = node.status == "draining";
+        let drain =
+            if is_drained { ask("Put back…", "node_undrain", &named) } else { ask("Drain…", "node_drain", &named) };
+        Row::new([
+            Cell::from(node.name.as_str()).to(format!("{HERE}/{id}")),
+            Cell::badge(state, class),
+            Cell::from(node.version.as_str()),
+            Cell::moment(Some(&node.started_at), now),
+            Cell::from(format!("{} ms ahead", node.clock_ahead_ms)),
+            Cell::from(if node.sequencer { "yes" } else { "no" }),
+            Cell::number(u64::from(node.batches)),
+        ])
+        .link(drain)
+        .link(ask("Reload…", "config_reload", &named))
+    };
+    let columns = ["Node", "State", "Version", "Started", "Clock", "Signs the log", "Batches"];
+    let servers = Section::new("Servers").table(&columns, nodes.iter().map(node).collect(), "No server has a row yet.");
+    let differing = differences.iter().map(|text| Row::new([Cell::from(text.as_str())])).collect();
+    let differing = Section::new("Differences").table(&["Difference"], differing, "The servers agree.");
+    let pause = |pause: &ServicePauseEntry| {
+        let id = pause.id.to_string();
+        let named = [("id", id.as_str()), ("part", &pause.part), ("scope", &pause.scope)];
+        Row::new([
+            Cell::from(pause.part.as_str()),
+            Cell::mono(pause.scope.as_str()),
+            Cell::moment(Some(&pause.until), now),
+            Cell::from(pause.set_by.as_str()),
+            Cell::from(pause.reason.as_str()),
+        ])
+        .link(ask("End…", "pause_end", &named))
+    };
+    let columns = ["Part", "For", "Until", "By", "Reason"];
+    let paused = Section::new("Pauses")
+        .table(&columns, pauses.iter().map(pause).collect(), "Nothing is paused.")
+        .link(ask("Pause a part…", "pause_begin", &[]));
+    let rows = overrides.iter().map(|entry| overridden(entry, &operator, now, HERE)).collect();
+    let overridden = Section::new("Overrides").table(&OVERRIDE_COLUMNS, rows, "No setting is overridden.");
+    let frame = Frame::of(&state, &operator, HERE).await;
+    let view = View::new(frame, "Nodes", "The servers on this database.");
+    Ok(view.section(servers).section(paused).section(overridden).section(differing).shown())
+}
+
+/// Columns of [`overridden`].
+pub const OVERRIDE_COLUMNS: [&str; 5] = ["Setting", "Value", "On", "Until", "By"];
+
+/// The row of an override.
+pub fn overridden(entry: &OverrideEntry, operator: &Operator, now: domain::Timestamp, back: &str) -> Row {
+    let named = [("path", entry.path.as_str()), ("node", entry.node.as_deref().unwrap_or_default())];
+    let until =
+        entry.until.as_deref().map_or_else(|| Cell::from("it is removed"), |until| Cell::moment(Some(until), now));
+    Row::new([
+        Cell::mono(entry.path.as_str()),
+        Cell::mono(entry.value.to_string()),
+        Cell::from(entry.node.as_deref().unwrap_or("all nodes")),
+        until,
+        Cell::from(entry.set_by.as_str()),
+    ])
+    .link(question(operator, "Remove…", "config_unset", &named, back))
+}

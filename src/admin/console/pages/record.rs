@@ -1,0 +1,95 @@
+//! `/console/acts`: the record of operators' acts.
+
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use domain::Timestamp;
+use domain::act::ActKind;
+use serde::Deserialize;
+use serde_json::json;
+use wire::ops::{ActEntry, ActPage, ActShown};
+
+use crate::admin::console::ConsoleState;
+use crate::admin::console::session::Operator;
+use crate::admin::console::view::{Cell, Filter, Frame, Row, Section, Trouble, View, query};
+
+const HERE: &str = "/console/acts";
+
+/// Columns of [`row`].
+pub const COLUMNS: [&str; 6] = ["Act", "When", "By", "On", "Outcome", "Reason"];
+
+/// The query of the page.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ActQuery {
+    act: String,
+    target: String,
+    by: String,
+    before: String,
+}
+
+/// `GET /console/acts`
+pub async fn list(
+    State(state): State<ConsoleState>,
+    operator: Operator,
+    Query(ActQuery { act, target, by, before }): Query<ActQuery>,
+) -> Result<Response, Trouble> {
+    let now = state.app.clock.now();
+    let given = [("act", act.as_str()), ("target", &target), ("by", &by)];
+    let given: Vec<(&str, &str)> = given.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+    let page = |before: &str| {
+        let before = Some(("before", before)).filter(|(_, id)| !id.is_empty());
+        query(&given.iter().copied().chain(before).collect::<Vec<_>>())
+    };
+    let ActPage { acts, next } = state.api.get(&operator, &format!("/acts?{}", page(&before))).await?;
+    let text = |name, label, value: &str| Filter { name, label, value: value.to_owned(), choices: Vec::new() };
+    let kinds = ActKind::ALL.iter().map(|kind| kind.as_str().to_owned()).collect();
+    let filters = vec![
+        Filter { name: "act", label: "Act", value: act.clone(), choices: kinds },
+        text("target", "On", &target),
+        text("by", "By", &by),
+    ];
+    let section = Section::default()
+        .filters(filters)
+        .table(&COLUMNS, acts.iter().map(|act| row(act, now)).collect(), "No act matches.")
+        .next(next.map(|next| format!("{HERE}?{}", page(&next.to_string()))));
+    let lead = "What operators did, newest first. Each act is an event in the signed log; `attache admin act verify` checks all.";
+    Ok(View::new(Frame::of(&state, &operator, HERE).await, "Acts", lead).section(section).shown())
+}
+
+/// The row of an act.
+pub fn row(act: &ActEntry, now: Timestamp) -> Row {
+    let outcome = json!(act.outcome);
+    Row::new([
+        Cell::from(act.act.as_str()).to(format!("{HERE}/{}", act.id)),
+        Cell::moment(Some(&act.done_at), now),
+        Cell::from(act.by.as_str()),
+        act.target.as_deref().map_or_else(|| Cell::from("–"), Cell::mono),
+        Cell::from(outcome.as_str()),
+        Cell::from(act.reason.as_ref().map(domain::act::ActReason::as_str)),
+    ])
+}
+
+/// `GET /console/acts/{id}`
+pub async fn show(
+    State(state): State<ConsoleState>,
+    operator: Operator,
+    Path(id): Path<String>,
+) -> Result<Response, Trouble> {
+    let now = state.app.clock.now();
+    let ActShown { act, event } = state.api.get(&operator, &format!("/acts/{id}")).await?;
+    let outcome = json!(act.outcome);
+    let facts = Section::default()
+        .fact("When", Cell::moment(Some(&act.done_at), now))
+        .fact("By", Cell::from(act.by.as_str()))
+        .fact("Server", Cell::from(act.node.as_str()))
+        .fact("On", act.target.as_deref().map_or_else(|| Cell::from("–"), Cell::mono))
+        .fact("Outcome", Cell::from(outcome.as_str()))
+        .fact("Reason", Cell::from(act.reason.as_ref().map(domain::act::ActReason::as_str)))
+        .fact("Before", act.before.as_ref().map_or_else(|| Cell::from("–"), |before| Cell::mono(before.to_string())))
+        .fact("After", act.after.as_ref().map_or_else(|| Cell::from("–"), |after| Cell::mono(after.to_string())))
+        .fact("Ends", Cell::moment(act.until.as_deref(), now))
+        .fact("In the log since", Cell::moment(act.sent_at.as_deref(), now));
+    let sealed = Section::new("Event").lead("As the log has it.").text(format!("{event:#}"));
+    let frame = Frame::of(&state, &operator, HERE).await;
+    Ok(View::new(frame, act.act.as_str(), format!("Act {}", act.id)).section(facts).section(sealed).shown())
+}
