@@ -4,8 +4,10 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use domain::Clock;
 use domain::clock::delta;
 use serde::{Deserialize, Serialize};
@@ -40,7 +42,7 @@ pub struct Janitor {
     /// The clock of the server.
     pub clock: Clock,
     /// Retention by kind of record.
-    pub settings: PurgeSettings,
+    pub settings: Arc<ArcSwap<PurgeSettings>>,
     /// Retention of feed entries.
     pub feeds_kept: Duration,
     /// The folder of the mail transport `files`.
@@ -54,7 +56,8 @@ impl Janitor {
     async fn remove_mail_files(&self) -> usize {
         let Some(cutoff) = self.clock.now().checked_sub_signed(delta(self.mail_files_kept)) else { return 0 };
         let outbox = self.outbox.clone();
-        let most = (self.settings.batch_rows as usize).saturating_mul(self.settings.batches_max as usize);
+        let settings = self.settings.load();
+        let most = (settings.batch_rows as usize).saturating_mul(settings.batches_max as usize);
         let removed = tokio::task::spawn_blocking(move || mail::remove_files(&outbox, cutoff, most)).await;
         let removed = removed.unwrap_or_else(|error| Err(io::Error::other(error)));
         removed.unwrap_or_else(|error| {
@@ -70,11 +73,11 @@ impl Pass for Janitor {
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("janitor.pass");
-        let now = self.clock.now();
-        let purged = self.store.purge(now, &self.settings).await?;
-        let feed_entries = self.store.purge_feeds(now, self.feeds_kept, ENTRIES_KEPT_MAX, &self.settings).await?;
+        let (now, settings) = (self.clock.now(), **self.settings.load());
+        let purged = self.store.purge(now, &settings).await?;
+        let feed_entries = self.store.purge_feeds(now, self.feeds_kept, ENTRIES_KEPT_MAX, &settings).await?;
         let mail_files = self.remove_mail_files().await;
-        let is_erased = self.store.purge_deleted(&self.settings).await?;
+        let is_erased = self.store.purge_deleted(&settings).await?;
         tracing::debug!(?purged, feed_entries, mail_files, is_erased, "a round of cleaning up is done");
         Ok(Next::AfterPause)
     }

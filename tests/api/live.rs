@@ -54,6 +54,12 @@ async fn a_reload_changes_live_settings_of_running_actors_and_leaves_the_others(
         let node = child(&world, kind).await;
         assert_eq!((node.restarts, budget(node)), (0, 3), "{kind}");
     }
+    // Passes follow their settings too.
+    let next = async |kind| child(&world, kind).await.pass.unwrap().next_in_ms;
+    let hour = Duration::from_hours(1);
+    assert!(next(ActorKind::Outbox).await < 60_000);
+    reload(&world, |settings| settings.consent.outbox_every = hour).await;
+    eventually("its next pass is in an hour", async || (next(ActorKind::Outbox).await > 3_000_000).then_some(())).await;
     let in_force = world.server.app.live.get();
     assert_eq!((in_force.limits.link_reads_per_minute, in_force.http.auth_name.as_str()), (1, "attache"));
     assert_ne!(world.server.app.nodes.traits().configuration, before.configuration);

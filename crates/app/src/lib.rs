@@ -22,6 +22,7 @@ pub mod pauses;
 pub mod phase;
 pub mod queues;
 mod reload;
+mod schedules;
 pub mod services;
 mod supervised;
 pub mod telemetry;
@@ -50,6 +51,7 @@ use actors::signin::SignIns;
 use actors::upstream::Upstream;
 use actors::watch::{OrderExecutor, OverrideFollower};
 use actors::witness::Witnesses;
+use arc_swap::ArcSwap;
 use domain::ids::NodeId;
 use domain::node::CLOCK_DIFFERENCE_MAX;
 use domain::prices::PriceTable;
@@ -67,6 +69,7 @@ pub use self::error::BuildError;
 pub use self::knowledge::extractor;
 pub use self::live::{LiveSettings, NodeOverrides, ReloadFault, SettingChange, of_node, overlaid};
 pub use self::reload::{ReloadRefusal, Reloaded};
+use self::schedules::LiveSchedules;
 use self::supervised::{Supervised, Wakers};
 use crate::config::reading::Layers;
 use crate::config::{Settings, Urls};
@@ -216,6 +219,8 @@ impl App {
         let witnesses = installation::witnesses_of(&upstream, &settings)?;
 
         let (overrides, orders) = (OverrideFollower::default(), OrderExecutor::default());
+        let (schedules, purge) =
+            (LiveSchedules::of(&settings), Arc::new(ArcSwap::from_pointee(settings.janitor.purge)));
         let supervised = Supervised {
             builder: &builder,
             lookup: &lookup,
@@ -235,6 +240,8 @@ impl App {
             overrides: overrides.clone(),
             orders: orders.clone(),
             wakers: Wakers::default(),
+            schedules: &schedules,
+            purge: &purge,
         };
         let root = start_actors(&rng, supervised).await?;
         let app = Self(Arc::new(AppState {
@@ -268,6 +275,10 @@ impl App {
             pipeline: knowledge.pipeline,
             root,
         }));
+        app.live.follow(move |settings| {
+            schedules.set(settings);
+            purge.store(Arc::new(settings.janitor.purge));
+        });
         app.follow_overrides(&overrides).await;
         app.keyed_actors().quarantine(&app.pauses.in_force(), app.clock.now());
         Ok(app)

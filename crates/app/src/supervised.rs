@@ -1,5 +1,6 @@
 //! The actors, in their start order. The supervisor stops them in reverse order.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actors::agent_sessions::SessionFollower;
@@ -26,13 +27,16 @@ use actors::watch::{ChangeFeed, OrderExecutor, OverrideFollower};
 use actors::webhook::WebhookPass;
 use actors::witness::Witnesses;
 use actors::{ActorKind, jitter};
+use arc_swap::ArcSwap;
 use domain::node::BEAT_SECONDS;
+use store::janitor::PurgeSettings;
 use supervision::ChildSpec;
 use supervision::commit::Committer;
-use supervision::periodic::{Pass, Periodic, Rest, Schedule, Waker};
+use supervision::periodic::{LiveSchedule, Pass, Periodic, Rest, Schedule, Waker};
 
 use super::builder::{Builder, Counters, Hold, OUTBOX};
 use super::knowledge::KnowledgeServices;
+use super::schedules::LiveSchedules;
 
 /// Pause of actors that only look for changes.
 const SECOND: Duration = Duration::from_secs(1);
@@ -105,6 +109,8 @@ pub(super) struct Supervised<'s> {
     pub overrides: OverrideFollower,
     pub orders: OrderExecutor,
     pub wakers: Wakers,
+    pub schedules: &'s LiveSchedules,
+    pub purge: &'s Arc<ArcSwap<PurgeSettings>>,
 }
 
 impl Supervised<'_> {
@@ -133,7 +139,6 @@ impl Supervised<'_> {
         let (Upstream::Embedded { intake, log }, Some(anchor)) = self.log else {
             return Vec::new();
         };
-        let settings = &self.builder.settings.log;
         let Wakers { appended, grown, followed, recorded, signed, .. } = &self.wakers;
         let grouped = GroupedIntake::new(log.clone(), GROUP_MAX, appended.clone());
         let sequence = Sequence {
@@ -143,11 +148,12 @@ impl Supervised<'_> {
         };
         let mut children = vec![
             ChildSpec::singleton(intake, move || (grouped.clone(), ())),
-            self.resting(ActorKind::Sequence, sequence, settings.checkpoint_every, SEQUENCE_REST, appended),
-            self.resting(ActorKind::Anchor, anchor.clone(), settings.remember_every, ANCHOR_REST, signed),
+            self.resting(ActorKind::Sequence, sequence, self.schedules.checkpoint.clone(), SEQUENCE_REST, appended),
+            self.resting(ActorKind::Anchor, anchor.clone(), self.schedules.remember.clone(), ANCHOR_REST, signed),
         ];
         let witnesses = self.witnesses.cloned();
-        children.extend(witnesses.map(|pass| self.periodic(ActorKind::Witness, pass, settings.checkpoint_every)));
+        children
+            .extend(witnesses.map(|pass| self.periodic(ActorKind::Witness, pass, self.schedules.checkpoint.clone())));
         children
     }
 
@@ -173,22 +179,22 @@ impl Supervised<'_> {
             self.devices.pollers().child(self.devices.prototype()),
             self.intake.ordered(settings.events.workers),
             ingestion.batches().child(ingestion.prototype()),
-            self.periodic(ActorKind::Drift, OrphanedBatches(ingestion.clone()), drift_every),
-            self.periodic(ActorKind::Backfill, backfill, EMBED_MISSING_EVERY),
+            self.periodic(ActorKind::Drift, OrphanedBatches(ingestion.clone()), every(drift_every)),
+            self.periodic(ActorKind::Backfill, backfill, every(EMBED_MISSING_EVERY)),
         ]
     }
 
     /// Sends notifications.
     fn webhooks(&self) -> Option<ChildSpec> {
         let pass = self.webhooks?.clone();
-        let every = pass.settings.look_every;
-        Some(self.periodic(ActorKind::Webhook, pass, every))
+        let schedule = every(pass.settings.look_every);
+        Some(self.periodic(ActorKind::Webhook, pass, schedule))
     }
 
     /// Reads recorded events for rules.
     fn rules(&self) -> Option<ChildSpec> {
         let pass = self.rules?.clone();
-        Some(self.resting(ActorKind::Rule, pass, SECOND, RULE_REST, &self.wakers.recorded))
+        Some(self.resting(ActorKind::Rule, pass, every(SECOND), RULE_REST, &self.wakers.recorded))
     }
 
     /// The actors that no request waits for.
@@ -214,25 +220,25 @@ impl Supervised<'_> {
         let janitor = Janitor {
             store: (*store).clone(),
             clock: (*clock).clone(),
-            settings: settings.janitor.purge,
+            settings: Arc::clone(self.purge),
             feeds_kept: settings.feeds.kept,
             outbox: settings.data.dir.join(OUTBOX),
             mail_files_kept: settings.mail.files_kept,
         };
         let mut children = vec![
-            self.periodic(ActorKind::Outbox, self.outbox.clone(), settings.consent.outbox_every),
-            self.resting(ActorKind::Watch, changes, SECOND, WATCH_REST, changed),
-            self.resting(ActorKind::Meter, UsageMeter(usage.clone()), SECOND, METER_REST, grown),
+            self.periodic(ActorKind::Outbox, self.outbox.clone(), self.schedules.outbox.clone()),
+            self.resting(ActorKind::Watch, changes, every(SECOND), WATCH_REST, changed),
+            self.resting(ActorKind::Meter, UsageMeter(usage.clone()), every(SECOND), METER_REST, grown),
         ];
         if let Upstream::Embedded { log, .. } = self.log.0 {
             let follower = SessionFollower(log.clone());
-            children.push(self.resting(ActorKind::AgentSessions, follower, SECOND, SESSIONS_REST, followed));
+            children.push(self.resting(ActorKind::AgentSessions, follower, every(SECOND), SESSIONS_REST, followed));
         }
         children.extend([
-            self.periodic(ActorKind::Presence, PresencePass(presence.clone()), SECOND),
-            self.periodic(ActorKind::Budget, BudgetKeeper(budgets.clone()), SECOND),
-            self.periodic(ActorKind::Node, NodePass(self.nodes.clone()), Duration::from_secs(BEAT_SECONDS)),
-            self.periodic(ActorKind::Janitor, janitor, settings.janitor.every),
+            self.periodic(ActorKind::Presence, PresencePass(presence.clone()), every(SECOND)),
+            self.periodic(ActorKind::Budget, BudgetKeeper(budgets.clone()), every(SECOND)),
+            self.periodic(ActorKind::Node, NodePass(self.nodes.clone()), every(Duration::from_secs(BEAT_SECONDS))),
+            self.periodic(ActorKind::Janitor, janitor, self.schedules.janitor.clone()),
         ]);
         children
     }
@@ -242,20 +248,23 @@ impl Supervised<'_> {
         &self,
         kind: ActorKind,
         pass: P,
-        every: Duration,
+        schedule: impl Into<LiveSchedule>,
         (after, rest): (Duration, Duration),
         waker: &Waker,
     ) -> ChildSpec {
         let rest = Rest { after, every: rest, waker: waker.clone() };
         let rest = self.builder.store.pool().is_postgres().then_some(rest);
         let handle = Periodic::<P>::handle(kind, self.builder.settings.actors.of(kind));
-        let schedule = Schedule { every, deadline: PASS_DEADLINE };
         Periodic::new(kind, pass, schedule, jitter(self.builder.rng)).resting(rest).child(&handle)
     }
 
-    fn periodic<P: Pass>(&self, kind: ActorKind, pass: P, every: Duration) -> ChildSpec {
+    fn periodic<P: Pass>(&self, kind: ActorKind, pass: P, schedule: impl Into<LiveSchedule>) -> ChildSpec {
         let handle = Periodic::<P>::handle(kind, self.builder.settings.actors.of(kind));
-        let schedule = Schedule { every, deadline: PASS_DEADLINE };
         Periodic::new(kind, pass, schedule, jitter(self.builder.rng)).child(&handle)
     }
+}
+
+/// The schedule of passes with this pause between them.
+pub(super) fn every(every: Duration) -> Schedule {
+    Schedule { every, deadline: PASS_DEADLINE }
 }
