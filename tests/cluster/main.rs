@@ -30,5 +30,6 @@ mod observer;
 mod postgres;
 mod rolling;
 mod scale;
+mod tuning;
 mod versions;
 mod world;

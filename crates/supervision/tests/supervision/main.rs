@@ -13,4 +13,5 @@ mod periodic;
 mod restart;
 mod retune;
 mod spans;
+mod symptoms;
 mod world;
