@@ -81,6 +81,10 @@ pub(super) async fn ask(world: &World, door: &Door, method: &Method, path: &str,
     }
     let response = request.send().await.unwrap();
     let (status, headers) = (response.status(), response.headers().clone());
+    if headers["content-type"] == "text/event-stream" {
+        // It does not end.
+        return Answer { status: status.as_u16(), headers, body: Value::Null };
+    }
     let answer = Answer { status: status.as_u16(), headers, body: response.json().await.unwrap_or(Value::Null) };
     judge(method, path, &answer);
     answer
@@ -289,6 +293,54 @@ on_each_database! {
         for wrong in ["limit=0", "limit=201", "act=nothing", "since=yesterday", "unknown=1"] {
             ask(&world, &door, &Method::GET, &format!("{PREFIX}/acts?{wrong}"), None).await.refused(422, "invalid_query");
         }
+    }
+}
+
+on_each_database! {
+    async fn a_stream_has_the_tree_each_second_and_each_act_once(world: World) {
+        let socket = world.server.app.settings.data.dir.join("operator.sock");
+        let client = http_client::builder().unix_socket(socket).build().unwrap();
+        let open = async |last: Option<&str>| {
+            let mut request = client.get(format!("http://localhost{PREFIX}/stream"));
+            if let Some(last) = last {
+                request = request.header("last-event-id", last);
+            }
+            request.send().await.unwrap()
+        };
+        let mut stream = open(None).await;
+        assert_eq!(stream.headers()["content-type"], "text/event-stream");
+        let why = json!({ "part": "backfill", "reason": "a test" });
+        let begun = ask(&world, &Door::Socket, &Method::POST, &format!("{PREFIX}/pauses"), Some(&why)).await.expect();
+        let id = begun["act_id"].as_str().unwrap().to_owned();
+        let mut text = String::new();
+        while !text.contains(&format!("event: act\nid: {id}\ndata: ")) || text.matches("event: tree\ndata: ").count() < 2 {
+            text.push_str(str::from_utf8(&stream.chunk().await.unwrap().unwrap()).unwrap());
+        }
+        assert_eq!(text.matches("event: flow\n").count(), 1, "numbers that do not change are sent once: {text}");
+        let end = format!("{PREFIX}/pauses/{}?reason=done", begun["id"].as_str().unwrap());
+        let ended = ask(&world, &Door::Socket, &Method::DELETE, &end, None).await.expect();
+        let mut again = open(Some(&id)).await;
+        let first = again.chunk().await.unwrap().unwrap();
+        let first = str::from_utf8(&first).unwrap();
+        let (missed, seen) = (ended["act_id"].as_str().unwrap(), format!("id: {id}\n"));
+        assert!(first.contains(&format!("id: {missed}\n")) && !first.contains(&seen), "{first}");
+        drop((stream, again));
+
+        let mut streams = Vec::new();
+        for _ in 0..16 {
+            streams.push(blackbox::eventually("a place is free", async || {
+                let stream = open(None).await;
+                (stream.status() == 200).then_some(stream)
+            }).await);
+        }
+        let full = open(None).await;
+        assert_eq!((full.status(), full.headers().contains_key("retry-after")), (StatusCode::FAILED_DEPENDENCY, true));
+        let unknown = format!("{PREFIX}/stream?topics=tree,nothing");
+        ask(&world, &Door::Socket, &Method::GET, &unknown, None).await.refused(422, "invalid_query");
+        let flow = ask(&world, &Door::Socket, &Method::GET, &format!("{PREFIX}/flow"), None).await.expect();
+        assert_eq!(flow, json!({ "held": [], "batches": 0, "mails": 0 }));
+        let log = ask(&world, &Door::Socket, &Method::GET, &format!("{PREFIX}/log"), None).await.expect();
+        assert_eq!((&log["signs"], &log["halted"]), (&json!(true), &Value::Null), "{log}");
     }
 }
 

@@ -96,6 +96,7 @@ pub async fn enter(State(entrance): State<Entrance>, mut request: Request, next:
     let by_network = by.door != ActDoor::Socket;
     let refusal = refusal(admin, own, *role, act.is_some() && by_network).map(counted);
     let Some(kind) = act else {
+        request.extensions_mut().insert(by);
         return match refusal {
             None => next.run(request).await,
             Some(refusal) => answer(refusal),

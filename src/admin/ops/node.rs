@@ -48,18 +48,16 @@ pub async fn actor(
     Ok(Json(whole))
 }
 
+/// The actors of this node.
+pub async fn own_tree(app: &App) -> Result<NodeTree, Refusal> {
+    let tree = app.root.tree(CHECK_DEADLINE).await.map_err(|error| Refusal::fault(&error))?;
+    let at = date_time(app.clock.now());
+    Ok(NodeTree { id: app.nodes.id(), node: host_name(), at, age_ms: 0, tree: json!(tree) })
+}
+
 async fn tree_of(app: &App, node: &str) -> Result<NodeTree, Refusal> {
     let now = app.clock.now();
-    let Some(record) = named(app, Some(node)).await? else {
-        let tree = app.root.tree(CHECK_DEADLINE).await.map_err(|error| Refusal::fault(&error))?;
-        return Ok(NodeTree {
-            id: app.nodes.id(),
-            node: host_name(),
-            at: date_time(now),
-            age_ms: 0,
-            tree: json!(tree),
-        });
-    };
+    let Some(record) = named(app, Some(node)).await? else { return own_tree(app).await };
     let (id, at) = (record.traits.id, record.last_beat_at);
     let tree = app.store.node_tree(id).await?.unwrap_or_default();
     let age_ms = u64::try_from((now - at).num_milliseconds()).unwrap_or_default();

@@ -51,7 +51,7 @@ pub fn follow(app: &App, phases: &Phases) {
 
 /// Carries an order out on the node with this name of the host or id, or on this one. The response names the act.
 pub async fn carry_out(
-    OpsState { app, phases }: OpsState,
+    OpsState { app, phases, .. }: OpsState,
     requested: &RequestedAct,
     node: Option<&str>,
     (act, dry_run): (OperatorAct, bool),

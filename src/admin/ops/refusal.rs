@@ -63,6 +63,12 @@ impl Refusal {
         refusal
     }
 
+    /// A refusal of what may be possible soon.
+    pub fn later(mut self) -> Self {
+        self.0.retry_after = Some(RETRY);
+        self
+    }
+
     /// The refusal as the answer to an order.
     pub fn answer(&self) -> OrderAnswer {
         OrderAnswer { status: self.0.status.as_u16(), body: json!(self.0.body) }

@@ -1,14 +1,18 @@
 //! The state of the handlers.
 
+use std::sync::Arc;
+
 use app::App;
 use app::phase::Phases;
 use axum::extract::FromRef;
+use tokio::sync::Semaphore;
 
-/// The server, and its phase.
+/// The server, its phase, and the places of streams.
 #[derive(Debug, Clone)]
 pub struct OpsState {
     pub app: App,
     pub phases: Phases,
+    pub streams: Arc<Semaphore>,
 }
 
 impl FromRef<OpsState> for App {

@@ -1,0 +1,50 @@
+//! `GET /ops/v1/flow`: work that waits or runs. `GET /ops/v1/log`: the embedded event log.
+
+use actors::upstream::Upstream;
+use app::App;
+use axum::Json;
+use axum::extract::State;
+use domain::clock::date_time;
+use wire::ops::{Flow, HeldNumber, LogState};
+
+use super::refusal::Refusal;
+
+/// Numbers above this one are not counted on.
+const COUNTED_MAX: usize = 1_000;
+
+/// `GET /ops/v1/flow`: numbers of held events, running batches and unsent mails.
+pub async fn flow(State(app): State<App>) -> Result<Json<Flow>, Refusal> {
+    Ok(Json(flow_of(&app).await?))
+}
+
+/// The numbers now.
+pub async fn flow_of(app: &App) -> Result<Flow, Refusal> {
+    let (held, batches, mails) = tokio::try_join!(
+        app.store.held_counts(),
+        app.store.batches_running(None, COUNTED_MAX),
+        app.store.mails_unsent(None, COUNTED_MAX)
+    )?;
+    let held = held.into_iter().map(|count| HeldNumber {
+        reason: count.reason.as_str().to_owned(),
+        number: count.number,
+        oldest_at: date_time(count.oldest_at),
+    });
+    Ok(Flow { held: held.collect(), batches: batches.len(), mails: mails.len() })
+}
+
+/// `GET /ops/v1/log`: the embedded event log.
+pub async fn log(State(app): State<App>) -> Result<Json<LogState>, Refusal> {
+    let Upstream::Embedded { log, .. } = &app.upstream else {
+        return Err(Refusal::not_found("the statistics service is external, so this server has no event log"));
+    };
+    let status = log.standing().await.map_err(|error| Refusal::fault(&error))?;
+    Ok(Json(LogState {
+        origin: app.settings.log.origin.clone(),
+        tree_size: status.tree_size,
+        signed_at: date_time(status.signed_at),
+        unplaced: status.unplaced,
+        unindexed: status.unindexed,
+        signs: log.is_sequencer(),
+        halted: log.halted().map(|halt| halt.reason),
+    }))
+}
