@@ -27,7 +27,7 @@ use domain::ids::{Email, RegistrationId, UserAccountId};
 use domain::secret::{Secret, SecretHash, SecretKind};
 use supervision::{ActorSettings, AskError, Directory, Reply, detached};
 
-pub use ceremony::{ClaimCeremony, ClaimMessage};
+pub use ceremony::{ClaimCeremony, ClaimMessage, facts};
 use contract::draw_attempt;
 pub use contract::{
     AskResult, CompleteError, Confirmer, Dependencies, ExchangeError, Registered, RegisteredVariant, StartError,

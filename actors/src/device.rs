@@ -38,7 +38,7 @@ use supervision::{ActorSettings, AskError, Directory, Reply, detached};
 pub use contract::{
     AgentRefusal, ApprovedDevice, AskResult, CodeLookup, Dependencies, Extras, Poll, StartError, StartedDevice,
 };
-pub use poller::{DeviceMessage, DevicePoller};
+pub use poller::{DeviceMessage, DevicePoller, facts};
 pub use settings::DeviceSettings;
 
 use crate::infra_error::InfraError;

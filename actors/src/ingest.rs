@@ -27,7 +27,7 @@ use supervision::periodic::{Next, Pass, PassError};
 use supervision::{ActorSettings, AskError, Directory, Reply, Unavailable};
 
 use self::batch::JournalReceiver;
-pub use self::batch::{BatchAdd, BatchMessage};
+pub use self::batch::{BatchAdd, BatchMessage, facts};
 pub use self::dependencies::Dependencies;
 use self::ended::Ended;
 pub use self::settings::BatchSettings;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use domain::Timestamp;
 use domain::actor_key::{ActorKey, CrashRecord, KeyedKind};
 use domain::service_pause::{PausedFor, ServicePause};
-use supervision::directory::{CrashedKey, KeyControl};
+use supervision::directory::{CrashedKey, KeyControl, KeyedState};
 use tokio::time::Instant;
 
 use crate::claim::Claims;
@@ -52,6 +52,11 @@ impl KeyedActors {
             records.extend(keys.into_iter().take(RECORDS_MAX).map(record));
         }
         records
+    }
+
+    /// The actor of this key on this node; `None` if none runs.
+    pub fn state(&self, key: &ActorKey) -> Option<KeyedState> {
+        self.of(key.kind).state(&key.id.to_string())
     }
 
     /// Ends the quarantine that crashes led to. Returns whether there was one.

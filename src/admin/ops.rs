@@ -8,6 +8,7 @@ mod acts;
 mod config;
 pub mod description;
 mod door;
+mod flow;
 mod held;
 mod keys;
 mod node;
@@ -17,6 +18,7 @@ mod queues;
 mod refusal;
 mod request;
 mod state;
+mod stream;
 
 use std::sync::Arc;
 
@@ -91,6 +93,9 @@ pub fn routes() -> Vec<OpsRoute> {
             description::UNSET_OVERRIDE,
         ),
         look("/cluster", get(node::cluster), description::SHOW_CLUSTER),
+        look("/flow", get(flow::flow), description::SHOW_FLOW),
+        look("/log", get(flow::log), description::SHOW_LOG),
+        look("/stream", get(stream::watch), description::STREAM),
         look("/nodes/{node}/tree", get(node::tree), description::SHOW_TREE),
         look("/nodes/{node}/tree/{actor}", get(node::actor), description::SHOW_ACTOR),
         operate(
@@ -137,6 +142,7 @@ pub fn routes() -> Vec<OpsRoute> {
         operate(Method::POST, "/held:release", ActKind::HeldRelease, post(held::end), description::RELEASE_HELD),
         operate(Method::POST, "/held:discard", ActKind::HeldDiscard, post(held::end), description::DISCARD_HELD),
         look("/keys", get(keys::list), description::LIST_KEYS),
+        look("/keys/{kind}/{key}", get(keys::show), description::SHOW_KEY),
         operate(
             Method::POST,
             "/keys/{kind}/{key}/quarantine",
@@ -188,7 +194,7 @@ pub fn router(app: &App, phases: &Phases, limits: &Arc<RateLimiters>) -> Router 
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(app.clone(), door::is_there))
         .layer(map_response(not_stored))
-        .with_state(OpsState { app: app.clone(), phases: phases.clone() })
+        .with_state(OpsState { app: app.clone(), phases: phases.clone(), streams: stream::places() })
 }
 
 async fn not_stored(mut response: Response) -> Response {

@@ -281,7 +281,11 @@ pub const ALL: &[Examples] = &[
             "attache admin node restart-actor mail --kill --reason \"it hangs\"",
         ],
     ),
-    of("admin actor crashed", &["attache admin actor crashed"]),
+    of(
+        "admin actor crashed",
+        &["attache admin actor crashed", "attache admin actor crashed --request 019b76da-a800-7274-8acf-2e56e162ebd9"],
+    ),
+    of("admin actor show", &["attache admin actor show batches 019b76da-a800-7274-8acf-2e56e162ebd9"]),
     of(
         "admin actor quarantine",
         &[

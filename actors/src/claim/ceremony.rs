@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use domain::Timestamp;
 use domain::claim::{Attempt, AttemptState, Claim, ClaimCode, ClaimGrant, Registration, WRONG_TRIES_MAX};
-use domain::clock::delta;
+use domain::clock::{date_time, delta};
 use domain::ids::{Email, RegistrationId, UserAccountId};
 use domain::mail;
 use domain::secret::{Secret, SecretHash, SecretKind};
 use domain::token::TokenScope;
 use store::claim::AttemptStart;
-use supervision::{ActorError, KeyedActor, Reply, SelfRef};
+use supervision::{ActorError, Facts, KeyedActor, Reply, SelfRef};
 use tokio::time::Instant;
 
 use super::contract::{
@@ -92,6 +93,28 @@ impl ClaimCeremony {
     }
 }
 
+/// What an operator sees of a registration and its newest attempt: ids, states and times.
+pub fn facts(registration: &Registration, attempt: Option<&Attempt>) -> Facts {
+    let time = |at: Option<Timestamp>| at.map_or_else(|| "never".to_owned(), date_time);
+    let mut facts = vec![
+        ("registration_type", registration.registration_type.as_str().to_owned()),
+        ("created_at", date_time(registration.created_at)),
+        ("claim_token_expires_at", date_time(registration.claim_token_expires)),
+        ("last_token_at", time(registration.last_token_at)),
+        ("claimed_at", time(registration.claim.as_ref().map(|claim| claim.at))),
+        ("revoked_at", time(registration.revoked_at)),
+    ];
+    if let Some(claim) = &registration.claim {
+        facts.push(("account", claim.account.to_string()));
+    }
+    if let Some(attempt) = attempt {
+        facts.push(("attempt_state", attempt.state.as_str().to_owned()));
+        facts.push(("attempt_wrong_tries", attempt.wrong_tries.to_string()));
+        facts.push(("attempt_expires_at", date_time(attempt.expires_at)));
+    }
+    facts
+}
+
 impl KeyedActor for ClaimCeremony {
     type Key = SecretHash;
     type Subject = RegistrationId;
@@ -101,6 +124,12 @@ impl KeyedActor for ClaimCeremony {
 
     fn subject((registration, _): &(Registration, Option<Attempt>)) -> RegistrationId {
         registration.id
+    }
+
+    fn facts(CeremonyState { registration, attempt, read_at }: &CeremonyState) -> Facts {
+        let mut facts = facts(registration, attempt.as_ref());
+        facts.push(("row_read", format!("{} s ago", read_at.elapsed().as_secs())));
+        facts
     }
 
     async fn start(

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Timestamp;
+use domain::clock::date_time;
 use domain::device::approval::ApprovalRefusal;
 use domain::device::{DeviceCode, DeviceState, Pacing, PollState};
 use domain::ids::MachineUuid;
 use domain::mail;
 use domain::secret::SecretHash;
 use store::device::{Agreed, Approval, Approver, AttachedDevice};
-use supervision::{ActorError, KeyedActor, Reply, SelfRef};
+use supervision::{ActorError, Facts, KeyedActor, Reply, SelfRef};
 use tokio::time::Instant;
 
 use super::contract::{Dependencies, Poll};
@@ -71,6 +72,28 @@ impl DevicePoller {
     }
 }
 
+/// What an operator sees of a device code.
+pub fn facts(code: &DeviceCode) -> Facts {
+    let state = match code.state {
+        DeviceState::Pending => "pending",
+        DeviceState::Claimed { .. } => "claimed",
+        DeviceState::Denied => "denied",
+        DeviceState::Expired => "expired",
+        DeviceState::Superseded => "superseded",
+    };
+    let mut facts = vec![
+        ("identity", code.identity.to_string()),
+        ("created_at", date_time(code.created_at)),
+        ("expires_at", date_time(code.expires_at)),
+        ("state", state.to_owned()),
+    ];
+    if let DeviceState::Claimed { account, at } = &code.state {
+        facts.push(("account", account.to_string()));
+        facts.push(("claimed_at", date_time(*at)));
+    }
+    facts
+}
+
 impl KeyedActor for DevicePoller {
     type Key = SecretHash;
     type Subject = MachineUuid;
@@ -80,6 +103,14 @@ impl KeyedActor for DevicePoller {
 
     fn subject(code: &DeviceCode) -> MachineUuid {
         code.machine
+    }
+
+    fn facts(PollerState { code, read_at, accepted_at, .. }: &PollerState) -> Facts {
+        let ago = |at: &Instant| format!("{} s ago", at.elapsed().as_secs());
+        let mut facts = facts(code);
+        facts.push(("row_read", ago(read_at)));
+        facts.push(("last_poll", accepted_at.as_ref().map_or_else(|| "never".to_owned(), ago)));
+        facts
     }
 
     async fn start(&self, _myself: &SelfRef<Self>, code: DeviceCode) -> Result<PollerState, ActorError> {

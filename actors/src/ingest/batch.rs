@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use domain::batch::{BatchEnd, BatchKind, Item, ItemOutcome, Journal};
+use domain::clock::date_time;
 use domain::filter::FilterSettings;
 use domain::ids::{BatchId, UserAccountId};
 use domain::item::Fault;
@@ -20,7 +21,7 @@ use knowledge::prepare::ItemPosition;
 use store::StoreError;
 use store::batch::{Batch, Lease};
 use store::memory::{Put, Restored};
-use supervision::{ActorError, KeyedActor, Reply, SelfRef};
+use supervision::{ActorError, Facts, KeyedActor, Reply, SelfRef};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
@@ -103,6 +104,19 @@ impl BatchAdd {
     }
 }
 
+/// What an operator sees of a batch.
+pub fn facts(batch: &Batch) -> Facts {
+    vec![
+        ("kind", <&str>::from(batch.kind).to_owned()),
+        ("account", batch.account.to_string()),
+        ("created_at", date_time(batch.created_at)),
+        ("cancelled_at", batch.cancelled_at.map_or_else(|| "never".to_owned(), date_time)),
+        ("total", batch.journal.total().to_string()),
+        ("processed", batch.journal.processed().to_string()),
+        ("has_ended", batch.journal.has_ended().to_string()),
+    ]
+}
+
 impl KeyedActor for BatchAdd {
     type Key = BatchId;
     type Subject = BatchId;
@@ -112,6 +126,24 @@ impl KeyedActor for BatchAdd {
 
     fn subject(batch: &Batch) -> BatchId {
         batch.id
+    }
+
+    fn facts(state: &BatchState) -> Facts {
+        let mut facts = facts(&state.batch);
+        // The journal of the stream is ahead of the one that was read at the start.
+        let journal = state.journal.borrow();
+        for (name, value) in &mut facts {
+            match *name {
+                "processed" => *value = journal.processed().to_string(),
+                "has_ended" => *value = journal.has_ended().to_string(),
+                _ => {}
+            }
+        }
+        facts.push(("leads", state.leads().to_string()));
+        facts.push(("items_waiting", state.waiting.len().to_string()));
+        facts.push(("items_in_preparation", state.working.len().to_string()));
+        facts.push(("is_paused", state.is_paused.to_string()));
+        facts
     }
 
     async fn start(&self, myself: &SelfRef<Self>, batch: Batch) -> Result<BatchState, ActorError> {

@@ -1,6 +1,7 @@
 //! Keys of actors for operators: crashes, quarantines and orders to all nodes (`docs/decisions/0043-one-key.md`).
 
 use actors::keys::KeyedActors;
+use actors::{claim, device, ingest};
 use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::act::{ActOutcome, OperatorAct};
@@ -9,7 +10,8 @@ use domain::clock::date_time;
 use domain::node_order::NodeOrder;
 use domain::service_pause::{PausedFor, ServicePause};
 use store::StoreError;
-use wire::ops::KeyEntry;
+use supervision::Facts;
+use wire::ops::{KeyActor, KeyEntry, KeyFact, KeyShown};
 
 use crate::acts::Acting;
 use crate::{App, host_name};
@@ -60,6 +62,31 @@ impl App {
         Ok(keys)
     }
 
+    /// One key: its crashes and quarantines, its actor on this node, and the state of that beside the row.
+    #[boxed]
+    pub async fn key(&self, key: ActorKey) -> Result<KeyShown, StoreError> {
+        let (kind, id) = (key.kind.as_str(), key.id.to_string());
+        let mut entries = self.keys(Some(key.kind)).await?;
+        entries.retain(|entry| entry.key == id);
+        let row = match key.kind {
+            KeyedKind::Claims => {
+                let row = self.store.registration_by_id(key.id.into()).await?;
+                row.map(|(registration, attempt)| claim::facts(&registration, attempt.as_ref()))
+            }
+            KeyedKind::Devices => self.store.device_newest(key.id.into()).await?.map(|code| device::facts(&code)),
+            KeyedKind::Batches => self.store.batch_by_id(key.id.into(), None).await?.map(|batch| ingest::facts(&batch)),
+        };
+        let state = self.keyed_actors().state(&key);
+        let actor = state.as_ref().map(|state| KeyActor {
+            node: host_name(),
+            queued: state.queued,
+            unmoved_ms: state.unmoved_ms,
+            busy: state.facts.is_none(),
+        });
+        let facts = beside(state.and_then(|state| state.facts).unwrap_or_default(), row.unwrap_or_default());
+        Ok(KeyShown { kind: kind.to_owned(), key: id, entries, actor, facts })
+    }
+
     /// Ends each quarantine of a key: an operator's, and the automatic ones of all nodes. The act is recorded with it.
     #[boxed]
     pub async fn release_key(&self, acting: &Acting, act: OperatorAct, key: ActorKey) -> Result<(), ReleaseRefusal> {
@@ -88,6 +115,25 @@ impl App {
         let added = acting.store.node_order_all(&order, pause.map(|pause| pause.id), now).await;
         Ok(acting.settle(added).await?)
     }
+}
+
+/// The values of an actor beside those of its row.
+fn beside(actor: Facts, row: Facts) -> Vec<KeyFact> {
+    let mut row: Vec<(&str, String)> = row;
+    let mut facts = Vec::new();
+    for (name, own) in actor {
+        let stored = row.iter().position(|(other, _)| *other == name).map(|place| row.remove(place).1);
+        let differs = stored.as_ref().is_some_and(|stored| *stored != own);
+        facts.push(KeyFact { name: name.to_owned(), actor: Some(own), row: stored, differs });
+    }
+    let only_stored = |(name, value): (&str, String)| KeyFact {
+        name: name.to_owned(),
+        actor: None,
+        row: Some(value),
+        differs: false,
+    };
+    facts.extend(row.into_iter().map(only_stored));
+    facts
 }
 
 fn of_operator(pause: &ServicePause) -> Option<KeyEntry> {
@@ -121,4 +167,31 @@ fn of_crashes(node: String, record: CrashRecord, now: Timestamp) -> Option<KeyEn
         quarantined_by: None,
         reason: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_actor_and_row_have_differently_is_marked() {
+        let of =
+            |facts: &[(&'static str, &str)]| facts.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let actor = of(&[("state", "pending"), ("total", "3"), ("last_poll", "1 s ago")]);
+        let row = of(&[("total", "3"), ("state", "denied"), ("account", "a1")]);
+        let facts = beside(actor, row);
+        let shown: Vec<_> = facts
+            .iter()
+            .map(|fact| (fact.name.as_str(), fact.actor.as_deref(), fact.row.as_deref(), fact.differs))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("state", Some("pending"), Some("denied"), true),
+                ("total", Some("3"), Some("3"), false),
+                ("last_poll", Some("1 s ago"), None, false),
+                ("account", None, Some("a1"), false),
+            ]
+        );
+    }
 }

@@ -251,6 +251,17 @@ impl Store {
         Ok(row.map(DeviceCode::try_from).transpose()?)
     }
 
+    /// The newest device code of a computer.
+    #[boxed]
+    pub async fn device_newest(&self, machine: MachineUuid) -> Result<Option<DeviceCode>, StoreError> {
+        const SQL: &str =
+            "SELECT device_code_hash, machine_uuid, user_cuid, created_at, expires_at, state, account_id, settled_at
+            FROM device_codes WHERE machine_uuid = $1 ORDER BY created_at DESC LIMIT 1";
+        let row = query(SQL).bind(machine.as_uuid()).fetch_optional(&self.pool);
+        let row: Option<CodeRow> = row.during(Operation::ReadDeviceCode).await?;
+        Ok(row.map(DeviceCode::try_from).transpose()?)
+    }
+
     /// Finds a code that a person typed; an unknown code counts as a guess, and too many of those within `window` block. One person's
     /// guesses are judged one after the other, so any number at once are counted.
     #[boxed]

@@ -24,7 +24,7 @@ pub use crate::family::quarantine::CrashedKey;
 use crate::family::registry::Registry;
 use crate::family::{Activation, Family, FamilyMessage, NotActivated};
 use crate::handle::Handle;
-use crate::keyed::{Inbox as _, KeyedActor};
+use crate::keyed::{Facts, Inbox as _, KeyedActor};
 use crate::kind::{Kind, KindState};
 use crate::mailbox::{Permit, Reply};
 use crate::root::ChildSpec;
@@ -224,10 +224,24 @@ struct Delivered<A: KeyedActor, W> {
     _place: Option<Permit>,
 }
 
+/// A keyed actor, as an operator sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyedState {
+    /// Messages that wait or are being handled.
+    pub queued: u32,
+    /// Milliseconds since it last finished a message, or since it was started.
+    pub unmoved_ms: u64,
+    /// What its state says; `None` while it is busy or ends.
+    pub facts: Option<Facts>,
+}
+
 /// Control of the actors of one keyed kind, by the id that log lines name.
 pub trait KeyControl {
     /// The keys with recently crashed actors, by the settings in force.
     fn crashed_keys(&self) -> Vec<CrashedKey>;
+
+    /// The actor of this key; `None` if none runs.
+    fn state(&self, key: &str) -> Option<KeyedState>;
 
     /// Ends the quarantine that crashes of this key's actors led to; the key gets a clean record. Returns whether there was one.
     fn release(&self, key: &str) -> bool;
@@ -242,6 +256,10 @@ pub trait KeyControl {
 impl<A: KeyedActor> KeyControl for Directory<A> {
     fn crashed_keys(&self) -> Vec<CrashedKey> {
         self.registry.crashed_keys()
+    }
+
+    fn state(&self, key: &str) -> Option<KeyedState> {
+        self.registry.shown(key)
     }
 
     fn release(&self, key: &str) -> bool {

@@ -18,6 +18,9 @@ impl<K: Eq + Hash + Clone + Send + Sync + 'static> Key for K {}
 /// Why a start or a handler failed. For the actor this is a crash, as a panic is.
 pub type ActorError = Box<dyn Error + Send + Sync>;
 
+/// Names and values for an operator.
+pub type Facts = Vec<(&'static str, String)>;
+
 /// A kind of actor with one actor for each key.
 ///
 /// The value itself holds the dependencies and is cloned for every actor: keep it as small as an `Arc`. The memory of one actor is its
@@ -43,6 +46,11 @@ pub trait KeyedActor: Clone + Send + Sync + Sized + 'static {
         myself: &SelfRef<Self>,
         arguments: Self::Arguments,
     ) -> impl Future<Output = Result<Self::State, ActorError>> + Send;
+
+    /// What an operator sees of the state: names and values, without secrets. It does not wait.
+    fn facts(_state: &Self::State) -> Facts {
+        Facts::new()
+    }
 
     /// Handles one message. Messages of the same key are handled one at a time.
     ///

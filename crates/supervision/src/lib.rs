@@ -37,7 +37,7 @@ pub use detached::detached;
 pub use directory::{AskError, Directory};
 pub use handle::Handle;
 pub use jitter::Jitter;
-pub use keyed::{ActorError, KeyedActor, SelfRef};
+pub use keyed::{ActorError, Facts, KeyedActor, SelfRef};
 pub use kind::Kind;
 pub use mailbox::Reply;
 pub use restart::{Decision, RestartPolicy, RestartSettings};

@@ -383,6 +383,62 @@ pub struct NodeTree {
     pub tree: Value,
 }
 
+/// `GET /ops/v1/flow`: work that waits or runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Flow {
+    /// Held events by reason.
+    pub held: Vec<HeldNumber>,
+    /// Running batches of all accounts, 1,000 at most.
+    pub batches: usize,
+    /// Mails that were not sent, 1,000 at most.
+    pub mails: usize,
+}
+
+/// The number of events that are held for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HeldNumber {
+    /// Why they are held.
+    pub reason: String,
+    /// How many are held.
+    pub number: u64,
+    /// Time at which the oldest was received, RFC 3339.
+    pub oldest_at: String,
+}
+
+/// `GET /ops/v1/log`: the embedded event log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogState {
+    /// Name of the log (`log.origin`).
+    pub origin: String,
+    /// Number of events in the signed tree.
+    pub tree_size: u64,
+    /// Time of the newest checkpoint, RFC 3339.
+    pub signed_at: String,
+    /// Events that wait for their place in the tree.
+    pub unplaced: u64,
+    /// SQLite: events that are not in the indexes yet.
+    pub unindexed: u64,
+    /// Whether this node signs the log.
+    pub signs: bool,
+    /// Why the log takes no events; null while it does.
+    #[schema(required = true)]
+    pub halted: Option<String>,
+}
+
+/// One event of `GET /ops/v1/stream`, in the fields of server-sent events.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StreamEvent {
+    /// `tree`, `flow` or `act`.
+    pub event: String,
+    /// Of an act its id: a client that sends it as `Last-Event-ID` gets the acts since then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<schema::UuidV7>)]
+    pub id: Option<EventId>,
+    /// The actors of this node, the numbers, or the act, as in their own routes.
+    #[schema(value_type = Object)]
+    pub data: Value,
+}
+
 /// An actor that ends, so that another is started in its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ActorReplaced {
@@ -433,6 +489,50 @@ pub struct KeyEntry {
     /// The operator's reason.
     #[schema(required = true, value_type = Option<String>)]
     pub reason: Option<ActReason>,
+}
+
+/// `GET /ops/v1/keys/{kind}/{key}`: one key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KeyShown {
+    /// Kind of actor: `claims`, `devices` or `batches`.
+    pub kind: String,
+    /// Id of the registration, computer or batch.
+    pub key: String,
+    /// Crashes and quarantines, as in the list.
+    pub entries: Vec<KeyEntry>,
+    /// Its actor on the node that answers; null if none runs there.
+    #[schema(required = true)]
+    pub actor: Option<KeyActor>,
+    /// What actor and row say, without secrets; empty if there is neither.
+    pub facts: Vec<KeyFact>,
+}
+
+/// A running actor of a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KeyActor {
+    /// Name of the host of its node.
+    pub node: String,
+    /// Messages that wait or are being handled.
+    pub queued: u32,
+    /// Milliseconds since it last finished a message, or since it was started.
+    pub unmoved_ms: u64,
+    /// Whether it is handling a message, so that its state cannot be read.
+    pub busy: bool,
+}
+
+/// A value in the state of an actor and in its row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KeyFact {
+    /// Name of the value.
+    pub name: String,
+    /// Its value in the state of the actor; null if no actor can be read, or it has no such value.
+    #[schema(required = true)]
+    pub actor: Option<String>,
+    /// Its value in the row; null without a row, or if the row has no such value.
+    #[schema(required = true)]
+    pub row: Option<String>,
+    /// Whether both have it and differ. An actor reads its row again before it decides.
+    pub differs: bool,
 }
 
 /// Quarantines a key.

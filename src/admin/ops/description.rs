@@ -6,10 +6,11 @@ use api::openapi::Schemas;
 use app::config::Settings;
 use serde_json::{Map, Value, json};
 use wire::ops::{
-    ActPage, ActShown, ActorReplaced, Cluster, HeldEndRequest, HeldEnded, HeldPage, KeyList, KeyOrdered, NodeDrained,
-    NodeTree, ObjectChanged, OperatorError, OrderPending, OverrideEntry, OverrideList, OverrideRemoved,
-    OverrideRequest, QuarantineRequest, ReasonRequest, ReloadReport, ReloadRequest, RunningBatchList,
-    ServicePauseEnded, ServicePauseEntry, ServicePauseList, ServicePauseRequest, SettingList, UnsentMailList,
+    ActPage, ActShown, ActorReplaced, Cluster, Flow, HeldEndRequest, HeldEnded, HeldPage, KeyList, KeyOrdered,
+    KeyShown, LogState, NodeDrained, NodeTree, ObjectChanged, OperatorError, OrderPending, OverrideEntry, OverrideList,
+    OverrideRemoved, OverrideRequest, QuarantineRequest, ReasonRequest, ReloadReport, ReloadRequest, RunningBatchList,
+    ServicePauseEnded, ServicePauseEntry, ServicePauseList, ServicePauseRequest, SettingList, StreamEvent,
+    UnsentMailList,
 };
 
 use super::{OpsRoute, PREFIX, routes};
@@ -248,11 +249,25 @@ pub(super) const DISCARD_HELD: RouteDescription = RouteDescription {
 pub(super) const LIST_KEYS: RouteDescription = RouteDescription {
     id: "listKeys",
     summary: "Keys with recently crashed or quarantined actors, on all nodes",
-    query: &[("kind", "Keys of this kind: `claims`, `devices` or `batches`.")],
+    query: &[
+        ("kind", "Keys of this kind: `claims`, `devices` or `batches`."),
+        ("key", "Only this id."),
+        ("request", "Keys with an actor that crashed in this request: its `X-Request-Id`."),
+    ],
     body: None,
     answer: Schemas::add::<KeyList>,
     is_order: false,
     refusals: &[NOT_FOUND, INVALID_QUERY],
+};
+
+pub(super) const SHOW_KEY: RouteDescription = RouteDescription {
+    id: "showKey",
+    summary: "One key: its crashes, and the state of its actor on this node beside its row",
+    query: &[],
+    body: None,
+    answer: Schemas::add::<KeyShown>,
+    is_order: false,
+    refusals: &[NOT_FOUND],
 };
 
 pub(super) const QUARANTINE_KEY: RouteDescription = RouteDescription {
@@ -309,6 +324,36 @@ pub(super) const UNDRAIN: RouteDescription = RouteDescription {
     answer: Schemas::add::<NodeDrained>,
     is_order: true,
     refusals: NODE_REFUSALS,
+};
+
+pub(super) const SHOW_FLOW: RouteDescription = RouteDescription {
+    id: "showFlow",
+    summary: "Numbers of held events, running batches and unsent mails",
+    query: &[],
+    body: None,
+    answer: Schemas::add::<Flow>,
+    is_order: false,
+    refusals: &[],
+};
+
+pub(super) const SHOW_LOG: RouteDescription = RouteDescription {
+    id: "showLog",
+    summary: "The embedded event log",
+    query: &[],
+    body: None,
+    answer: Schemas::add::<LogState>,
+    is_order: false,
+    refusals: &[NOT_FOUND],
+};
+
+pub(super) const STREAM: RouteDescription = RouteDescription {
+    id: "stream",
+    summary: "Actors of this node (`tree`, each second), numbers (`flow`) and acts (`act`) as server-sent events",
+    query: &[("topics", "Topics, separated by commas: `tree`, `flow`, `acts`; all if absent.")],
+    body: None,
+    answer: Schemas::add::<StreamEvent>,
+    is_order: false,
+    refusals: &[INVALID_QUERY],
 };
 
 pub(super) const SHOW_TREE: RouteDescription = RouteDescription {
@@ -418,7 +463,12 @@ fn operation(route: &OpsRoute, schemas: &mut Schemas) -> Value {
     let error = schemas.add::<OperatorError>();
     let mut responses = Map::new();
     let content = |schema: Value| json!({ "application/json": { "schema": schema } });
-    responses.insert("200".to_owned(), json!({ "description": "Done.", "content": content(answer(schemas)) }));
+    let mut answered = content(answer(schemas));
+    if *id == STREAM.id {
+        // The schema is that of one event.
+        answered = json!({ "text/event-stream": { "schema": answered["application/json"]["schema"] } });
+    }
+    responses.insert("200".to_owned(), json!({ "description": "Done.", "content": answered }));
     if *is_order {
         let what = "The node has not answered within 2 seconds. The act says how it ended, 30 seconds later at most.";
         let schema = schemas.add::<OrderPending>();

@@ -10,7 +10,7 @@ use domain::act::ActKind;
 use domain::actor_key::{ActorKey, KeyedKind};
 use domain::service_pause::{PausedFor, ServicePart};
 use serde::Deserialize;
-use wire::ops::{KeyList, KeyOrdered, QuarantineRequest, ReasonRequest, ServicePauseEntry};
+use wire::ops::{KeyList, KeyOrdered, KeyShown, QuarantineRequest, ReasonRequest, ServicePauseEntry};
 
 use super::door::RequestedAct;
 use super::pauses::begin_as;
@@ -20,18 +20,30 @@ use super::request::{LASTS, OpsQuery, body, durable, lasting, reason};
 /// The query of the list.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OfKind {
+pub struct KeyQuery {
     kind: Option<String>,
+    key: Option<String>,
+    request: Option<String>,
 }
 
 /// `GET /ops/v1/keys`: keys with recently crashed or quarantined actors.
 pub async fn list(
     State(app): State<App>,
-    OpsQuery(OfKind { kind }): OpsQuery<OfKind>,
+    OpsQuery(KeyQuery { kind, key, request }): OpsQuery<KeyQuery>,
 ) -> Result<Json<KeyList>, Refusal> {
     let kind = kind.as_deref().map(keyed).transpose()?;
-    let keys = app.keys(kind).await?;
+    let mut keys = app.keys(kind).await?;
+    keys.retain(|entry| key.as_ref().is_none_or(|key| entry.key == *key));
+    keys.retain(|entry| request.is_none() || entry.request_id == request);
     Ok(Json(KeyList { keys }))
+}
+
+/// `GET /ops/v1/keys/{kind}/{key}`: one key, with its actor on this node beside its row.
+pub async fn show(
+    State(app): State<App>,
+    Path((kind, key)): Path<(String, String)>,
+) -> Result<Json<KeyShown>, Refusal> {
+    Ok(Json(app.key(named(&kind, &key)?).await?))
 }
 
 /// `POST /ops/v1/keys/{kind}/{key}/quarantine`: refuses a key for a time, on all nodes.

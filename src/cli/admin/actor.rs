@@ -6,10 +6,11 @@ use app::config::Settings;
 use clap::{Args, Subcommand};
 use domain::act::ActReason;
 use domain::actor_key::KeyedKind;
+use domain::foreign::visible;
 use humantime_serde::re::humantime::format_duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
-use wire::ops::{KeyList, KeyOrdered, QuarantineRequest, ReasonRequest, ServicePauseEntry};
+use wire::ops::{KeyFact, KeyList, KeyOrdered, KeyShown, QuarantineRequest, ReasonRequest, ServicePauseEntry};
 
 use super::options::OutputFormat;
 use crate::cli::failure::Done;
@@ -21,13 +22,32 @@ use crate::cli::output;
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List keys with recently crashed or quarantined actors, on all nodes
-    Crashed(OutputFormat),
+    Crashed(CrashedOptions),
+    /// Show a key: its crashes, and the state of its actor on this server beside its row
+    Show {
+        /// claims, devices or batches
+        kind: KeyedKind,
+        /// Id of the registration, computer or batch
+        key: Uuid,
+        #[command(flatten)]
+        format: OutputFormat,
+    },
     /// Refuse a key for a time; its actor ends
     Quarantine(QuarantineOptions),
     /// End the quarantine of a key
     Release(KeyOptions),
     /// Let the actor of a key end, so that the next message starts another from its row
     Restart(KeyOptions),
+}
+
+/// Options of `crashed`.
+#[derive(Debug, Args)]
+pub struct CrashedOptions {
+    /// Only keys with an actor that crashed in this request: its X-Request-Id
+    #[arg(long, value_name = "ID")]
+    request: Option<Uuid>,
+    #[command(flatten)]
+    format: OutputFormat,
 }
 
 /// A key and a reason.
@@ -71,8 +91,13 @@ impl KeyOptions {
 pub async fn run(command: &Command, settings: &Settings) -> Done {
     let socket = OperatorSocket::of(settings)?;
     match command {
-        Command::Crashed(format) => {
-            let KeyList { keys } = socket.get("/ops/v1/keys").await?;
+        Command::Show { kind, key, format } => {
+            let shown: KeyShown = socket.get(&format!("/ops/v1/keys/{}/{key}", kind.as_str())).await?;
+            output::show(format.json, &json!(shown), || words(&shown));
+        }
+        Command::Crashed(CrashedOptions { request, format }) => {
+            let filter = request.map(|request| format!("?request={request}")).unwrap_or_default();
+            let KeyList { keys } = socket.get(&format!("/ops/v1/keys{filter}")).await?;
             let rows: Vec<Value> = keys.iter().map(|key| json!(key)).collect();
             let columns =
                 ["key", "kind", "node", "crashes", "last_crash_at", "quarantined_until", "quarantined_by", "error"];
@@ -92,6 +117,33 @@ pub async fn run(command: &Command, settings: &Settings) -> Done {
         Command::Restart(key) => order(&socket, key, "restart", "is restarted by its next message").await?,
     }
     Ok(())
+}
+
+/// A key in lines.
+fn words(KeyShown { kind, key, entries, actor, facts }: &KeyShown) -> String {
+    let mut lines = vec![format!("{kind}:{key}")];
+    for entry in entries {
+        let place = entry.node.as_deref().unwrap_or("all nodes");
+        let until =
+            entry.quarantined_until.as_ref().map(|until| format!(", refused until {until}")).unwrap_or_default();
+        let error = entry.error.as_ref().map(|error| format!(": {}", visible(error))).unwrap_or_default();
+        let request = entry.request_id.as_ref().map(|id| format!(" (request {id})")).unwrap_or_default();
+        lines.push(format!("  on {place}: {} crashes{until}{error}{request}", entry.crashes));
+    }
+    lines.push(match actor {
+        None => "  no actor runs on this server".to_owned(),
+        Some(actor) => {
+            let state = if actor.busy { "is busy" } else { "is idle" };
+            format!("  its actor on {} {state}, {} messages, {} ms ago", actor.node, actor.queued, actor.unmoved_ms)
+        }
+    });
+    for KeyFact { name, actor, row, differs } in facts {
+        let value =
+            |text: &Option<String>| text.as_deref().map_or_else(|| "–".to_owned(), |text| visible(text).to_string());
+        let mark = if *differs { "  ← differs" } else { "" };
+        lines.push(format!("  {name:24} actor {:28} row {}{mark}", value(actor), value(row)));
+    }
+    lines.join("\n")
 }
 
 async fn order(socket: &OperatorSocket, key: &KeyOptions, act: &str, effect: &str) -> Done {

@@ -162,6 +162,7 @@ on_each_database! {
         let (code, sealed) = new_code(world, machine, &identity, at(5));
         assert_eq!(start(store, &code, sealed).await, DeviceStart::Started { superseded: None });
         assert_eq!(store.device_by_code(&code.code).await.unwrap().as_ref(), Some(&code));
+        assert_eq!(store.device_newest(code.machine).await.unwrap().as_ref(), Some(&code));
         assert_eq!(store.device_by_code(&world.secret()).await.unwrap(), None);
 
         let CodeEntry::Found(asking) = typed(world, store, &sealed, ada.id, at(6)).await else { panic!("not found") };

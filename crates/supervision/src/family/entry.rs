@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, Level, Span};
 
 use crate::causes::{panic_message, with_causes};
-use crate::keyed::{Inbox, KeyedActor, SelfRef};
+use crate::keyed::{Facts, Inbox, KeyedActor, SelfRef};
 use crate::kind::KindState;
 use crate::mailbox::{Meter, Permit};
 use crate::unavailable::Unavailable;
@@ -279,6 +279,16 @@ impl<A: KeyedActor> Entry<A> {
     pub(crate) fn is_leaving(&self) -> Option<bool> {
         let phase = self.queue().phase;
         (phase != Phase::Ended).then_some(phase != Phase::Open)
+    }
+
+    /// The facts of the state; `None` while the actor is busy or ends.
+    pub(crate) fn facts(self: &Arc<Self>) -> Option<Facts> {
+        let state = self.queue().state.take()?;
+        // A turn without a message: messages that arrive meanwhile are handled after it.
+        let turn = StateGuard::of(self, Some(state));
+        let facts = turn.state.as_deref().map(A::facts);
+        Self::settle(turn);
+        facts
     }
 
     /// Messages that wait or are being handled.

@@ -15,6 +15,7 @@ use super::entry::{Entry, Owner};
 use super::quarantine::{CrashedKey, Quarantine};
 use crate::address::{BusyKey, milliseconds};
 use crate::causes::current_request;
+use crate::directory::KeyedState;
 use crate::keyed::KeyedActor;
 use crate::kind::{Kind, KindState};
 use crate::settings::ActorSettings;
@@ -87,6 +88,13 @@ impl<A: KeyedActor> Registry<A> {
             unmoved_ms: milliseconds(entry.unmoved_for()),
         };
         busy.into_iter().take(number).map(described).collect()
+    }
+
+    /// The actor with this subject.
+    pub(crate) fn shown(&self, subject: &str) -> Option<KeyedState> {
+        let entry = self.entries().into_iter().find(|entry| entry.subject().to_string() == subject)?;
+        let (queued, unmoved_ms) = (entry.queued(), milliseconds(entry.unmoved_for()));
+        Some(KeyedState { queued, unmoved_ms, facts: entry.facts() })
     }
 
     /// Keys in quarantine and refused keys.

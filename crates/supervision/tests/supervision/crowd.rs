@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use supervision::{ActorError, ActorSettings, AskError, ChildSpec, Directory, KeyedActor, Reply, SelfRef};
+use supervision::{ActorError, ActorSettings, AskError, ChildSpec, Directory, Facts, KeyedActor, Reply, SelfRef};
 
 use crate::world::{Alive, Census, TIME_LIMIT, TestKind, World};
 
@@ -121,6 +121,10 @@ impl KeyedActor for Teller {
 
     fn subject((account, _): &(Account, u64)) -> String {
         format!("account {account}")
+    }
+
+    fn facts(state: &TellerState) -> Facts {
+        vec![("count", state.count.to_string())]
     }
 
     async fn start(

@@ -592,3 +592,22 @@ async fn a_message_that_a_crash_left_unread_is_not_waited_for() {
     clients.join_all().await;
     world.end(root).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_sees_the_state_of_an_idle_actor_and_takes_nothing_from_it() {
+    let world = World::new();
+    let (bank, child) = Bank::new(&world, 0..2, &settings());
+    let root = world.root(vec![child]).await;
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(1));
+    let state = || bank.tellers.state("account 0").unwrap();
+    assert_eq!((state().queued, state().facts), (0, Some(vec![("count", "1".to_owned())])));
+    assert_eq!(bank.tellers.state("account 1"), None, "no actor is started");
+    let work = bank.ask(0, |reply| Change::AddLate(5 * SECOND, reply));
+    let look = async {
+        tokio::time::sleep(SECOND).await;
+        assert_eq!((state().queued, state().facts), (1, None), "it is busy");
+    };
+    assert_eq!(tokio::join!(work, look).0, Ok(2));
+    assert_eq!(bank.ask(0, Change::Add).await, Ok(3));
+    world.end(root).await;
+}

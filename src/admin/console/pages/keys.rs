@@ -2,7 +2,7 @@
 
 use axum::extract::{Path, State};
 use axum::response::Response;
-use wire::ops::{ActPage, KeyEntry, KeyList};
+use wire::ops::{ActPage, KeyActor, KeyEntry, KeyFact, KeyList, KeyShown};
 
 use super::record;
 use crate::admin::console::ConsoleState;
@@ -55,20 +55,17 @@ pub async fn show(
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let path = format!("{HERE}/{kind}/{key}");
-    let KeyList { keys } = state.api.get(&operator, &format!("/keys?{}", query(&[("kind", &kind)]))).await?;
+    let shown: KeyShown = state.api.get(&operator, &format!("/keys/{kind}/{key}")).await?;
     let named = [("kind", kind.as_str()), ("key", key.as_str())];
     let target = format!("{kind}:{key}");
     let mut view = View::new(Frame::of(&state, &operator, &path).await, target.as_str(), "")
         .link(question(&operator, "Quarantine…", "key_quarantine", &named, &path))
         .link(question(&operator, "Release…", "key_release", &named, &path))
         .link(question(&operator, "Restart…", "key_restart", &named, &path));
-    if keys.iter().all(|entry| entry.key != key) {
+    if shown.entries.is_empty() {
         view = view.section(Section::default().lead("Its actor has not crashed recently, and it is in no quarantine."));
     }
-    for entry in &keys {
-        if entry.key != key {
-            continue;
-        }
+    for entry in &shown.entries {
         let section = Section::new(
             entry.node.as_deref().map_or_else(|| "Quarantine of an operator".to_owned(), |node| format!("On {node}")),
         )
@@ -81,6 +78,26 @@ pub async fn show(
         .fact("Reason", Cell::from(entry.reason.as_ref().map(domain::act::ActReason::as_str)));
         view = view.section(section);
     }
+    let fact = |fact: &KeyFact| {
+        let differs = if fact.differs { Cell::badge("differs", "is-warn") } else { Cell::default() };
+        Row::new([
+            Cell::from(fact.name.as_str()),
+            Cell::from(fact.actor.as_deref()),
+            Cell::from(fact.row.as_deref()),
+            differs,
+        ])
+    };
+    let lead = match &shown.actor {
+        None => "No actor of this key runs on this server.".to_owned(),
+        Some(KeyActor { node, queued, unmoved_ms, busy }) => {
+            let state = if *busy { "busy, so its state cannot be read" } else { "idle" };
+            format!("Its actor on {node} is {state}; {queued} messages, the last one {unmoved_ms} ms ago.")
+        }
+    };
+    let rows = shown.facts.iter().map(fact).collect();
+    let facts =
+        Section::new("State").lead(lead).table(&["Value", "Actor", "Row", ""], rows, "There is no row with this id.");
+    view = view.section(facts);
     let acts: ActPage =
         state.api.get(&operator, &format!("/acts?{}", query(&[("target", &target), ("limit", "20")]))).await?;
     let rows = acts.acts.iter().map(|act| record::row(act, now)).collect();
