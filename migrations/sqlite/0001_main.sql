@@ -62,6 +62,8 @@ CREATE TABLE sessions (
     address TEXT,
     user_agent TEXT,
     created_at TEXT NOT NULL,
+    -- Written at most once an hour.
+    last_used_at TEXT NOT NULL,
     expires_at TEXT NOT NULL,
     revoked_at TEXT
 ) STRICT, WITHOUT ROWID;
@@ -476,8 +478,13 @@ CREATE TABLE webhooks (
     created_at TEXT NOT NULL,
     disabled_at TEXT,
     disabled_why TEXT CHECK (disabled_why IN ('owner', 'gone', 'failing')),
-    -- Time of the first failure after the last success.
+    -- Set while an operator has disabled it: separate from the state above, which its owner and the server change.
+    disabled_by_operator_at TEXT,
+    -- Time of the first failure after the last success, and the number of failures since.
     failing_since TEXT,
+    failures INTEGER NOT NULL DEFAULT 0,
+    last_success_at TEXT,
+    last_failure_at TEXT,
     -- Lease of the process that sends to the endpoint, one delivery at a time, and its node. The lease of a node without a row
     -- in `nodes` has ended.
     lease BLOB,

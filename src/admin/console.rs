@@ -57,6 +57,8 @@ pub fn router<S: Clone + Send + Sync + 'static>(app: &App, ops: Router, limits: 
         .route("/console/keys/{kind}/{key}", get(pages::keys::show))
         .route("/console/held", get(pages::held::list))
         .route("/console/flow", get(pages::flow::list))
+        .route("/console/webhooks", get(pages::webhooks::list))
+        .route("/console/sessions", get(pages::sessions::list))
         .route("/console/settings", get(pages::settings::list))
         .route("/console/acts", get(pages::record::list))
         .route("/console/acts/{id}", get(pages::record::show))

@@ -12,6 +12,7 @@ mod flow;
 mod held;
 mod keys;
 mod node;
+mod objects;
 mod orders;
 mod pauses;
 mod queues;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 use api::limits::RateLimiters;
 use app::App;
+use app::objects::ObjectChange;
 use app::phase::Phases;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -72,6 +74,9 @@ pub fn routes() -> Vec<OpsRoute> {
         let handler: MethodRouter<OpsState> = handler;
         OpsRoute { method, path, role: Operate, act: Some(act), description, handler }
     };
+    let change = |path, change: ObjectChange, description| {
+        operate(Method::POST, path, change.act(), objects::changes(change), description)
+    };
     vec![
         look("/acts", get(acts::list), description::LIST_ACTS),
         look("/acts/{id}", get(acts::show), description::SHOW_ACT),
@@ -116,28 +121,15 @@ pub fn routes() -> Vec<OpsRoute> {
             )
         },
         look("/batches", get(queues::batches), description::LIST_BATCHES),
-        operate(
-            Method::POST,
-            "/batches/{id}/cancel",
-            ActKind::BatchCancel,
-            post(queues::cancel_batch),
-            description::CANCEL_BATCH,
-        ),
+        change("/batches/{id}/cancel", ObjectChange::CancelBatch, description::CANCEL_BATCH),
         look("/mails", get(queues::mails), description::LIST_MAILS),
-        operate(
-            Method::POST,
-            "/mails/{id}/retry",
-            ActKind::MailRetry,
-            post(queues::steer_mail),
-            description::RETRY_MAIL,
-        ),
-        operate(
-            Method::POST,
-            "/mails/{id}/give_up",
-            ActKind::MailGiveUp,
-            post(queues::steer_mail),
-            description::GIVE_UP_MAIL,
-        ),
+        change("/mails/{id}/retry", ObjectChange::RetryMail, description::RETRY_MAIL),
+        change("/mails/{id}/give_up", ObjectChange::GiveUpMail, description::GIVE_UP_MAIL),
+        look("/webhooks", get(queues::webhooks), description::LIST_WEBHOOKS),
+        change("/webhooks/{id}/disable", ObjectChange::DisableWebhook, description::DISABLE_WEBHOOK),
+        change("/webhooks/{id}/enable", ObjectChange::EnableWebhook, description::ENABLE_WEBHOOK),
+        look("/sessions", get(queues::sessions), description::LIST_SESSIONS),
+        change("/sessions/{id}/end", ObjectChange::EndSession, description::END_SESSION),
         look("/held", get(held::list), description::LIST_HELD),
         operate(Method::POST, "/held:release", ActKind::HeldRelease, post(held::end), description::RELEASE_HELD),
         operate(Method::POST, "/held:discard", ActKind::HeldDiscard, post(held::end), description::DISCARD_HELD),

@@ -14,12 +14,14 @@ mod log;
 mod machine;
 mod mail;
 mod node;
+mod objects;
 mod options;
 mod pause;
 mod person;
 mod plan;
 mod session;
 mod token;
+mod webhook;
 
 use app::config::Settings;
 use clap::Subcommand;
@@ -45,7 +47,7 @@ pub enum Command {
     /// Set the plan of an account
     #[command(subcommand)]
     Plan(plan::Command),
-    /// Create browser sessions
+    /// Create, list and end browser sessions
     #[command(subcommand)]
     Session(session::Command),
     /// Register, attach, list and remove computers
@@ -66,6 +68,9 @@ pub enum Command {
     /// List mails that were not sent, send one at once, or give it up
     #[command(subcommand)]
     Mail(mail::Command),
+    /// List, disable and enable the webhooks of accounts
+    #[command(subcommand)]
+    Webhook(webhook::Command),
     /// List, show and verify the acts of operators
     #[command(subcommand)]
     Act(act::Command),
@@ -119,6 +124,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::Held(command) => held::run(command, &context).await,
         Command::Batch(command) => batch::run(command, &context).await,
         Command::Mail(command) => mail::run(command, &context).await,
+        Command::Webhook(command) => webhook::run(command, &context).await,
         Command::Act(command) => act::run(command, &context).await,
         Command::Pause(options) => pause::pause(options, &context).await,
         Command::Resume(target) => pause::resume(target, &context).await,

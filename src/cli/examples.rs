@@ -211,6 +211,11 @@ pub const ALL: &[Examples] = &[
     of("admin balance list", &["attache admin balance list --email ada@example.com"]),
     of("admin plan set", &["attache admin plan set --email ada@example.com --plan PRO"]),
     of("admin session create", &["attache admin session create --email ada@example.com --reason \"ticket 7\""]),
+    of("admin session list", &["attache admin session list", "attache admin session list --email ada@example.com"]),
+    of(
+        "admin session end",
+        &["attache admin session end 019b76da-a800-7274-8acf-2e56e162ebd9 --reason \"a lost laptop\""],
+    ),
     of(
         "admin machine add",
         &["attache admin machine add --user-cuid tz4a98xxat96iws9zmbrgj3a \
@@ -237,6 +242,12 @@ pub const ALL: &[Examples] = &[
     of("admin mail list", &["attache admin mail list"]),
     of("admin mail retry", &["attache admin mail retry 019b76da-a800-7274-8acf-2e56e162ebd9"]),
     of("admin mail give-up", &["attache admin mail give-up 019b76da-a800-7274-8acf-2e56e162ebd9"]),
+    of("admin webhook list", &["attache admin webhook list"]),
+    of(
+        "admin webhook disable",
+        &["attache admin webhook disable 019b76da-a800-7274-8acf-2e56e162ebd9 --reason \"it floods the proxy\""],
+    ),
+    of("admin webhook enable", &["attache admin webhook enable 019b76da-a800-7274-8acf-2e56e162ebd9"]),
     of("admin held list", &["attache admin held list --reason unknown_event_type"]),
     of("admin held show", &["attache admin held show 019b76da-a800-7274-8acf-2e56e162ebd9"]),
     of(

@@ -1,4 +1,6 @@
-//! Running batches and unsent mails, as operators list and steer them.
+//! Running batches, unsent mails, webhooks and sessions, as operators list and steer them.
+
+use std::time::Duration;
 
 use chrono::TimeDelta;
 use domain::ids::HeldId;
@@ -9,7 +11,9 @@ use store::mail::QueuedMail;
 
 use super::knowledge::closed_network;
 use super::ops::{Door, ask};
+use blackbox::browser::Browser;
 use blackbox::eventually;
+use blackbox::receiver::{Receiver, permit};
 use blackbox::site::Site;
 use blackbox::world::World;
 use harness::event::Chain;
@@ -30,7 +34,7 @@ async fn an_operator_lists_running_batches_and_cancels_one() {
     while watching.next().await.unwrap()["processed"] != 1 {}
     let list = async || ask(&world, &Door::Socket, &Method::GET, "/ops/v1/batches", None).await.expect();
     let listed = list().await;
-    let batch = &listed["batches"][0];
+    let batch = &listed["entries"][0];
     assert_eq!((&batch["id"], &batch["kind"]), (&json!(watching.batch), &json!("batch")), "{listed}");
     assert_eq!((&batch["total"], &batch["processed"], &batch["cancelled_at"]), (&json!(2), &json!(1), &Value::Null));
     assert_eq!((&batch["user_account_id"], batch["runner"].is_string()), (&json!(person.account), true));
@@ -40,8 +44,23 @@ async fn an_operator_lists_running_batches_and_cancels_one() {
     assert_eq!(cancelled["target"], format!("batch:{}", watching.batch));
     let rest = watching.rest().await;
     assert!(rest.iter().any(|message| message["error"] == "cancelled"), "{rest:?}");
-    eventually("no batch runs", async || list().await["batches"].as_array().unwrap().is_empty().then_some(())).await;
+    eventually("no batch runs", async || list().await["entries"].as_array().unwrap().is_empty().then_some(())).await;
     ask(&world, &Door::Socket, &Method::POST, &cancel, Some(&why)).await.refused(404, "not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_an_operator_ends_at_one_node_ends_at_the_other() {
+    let Some(world) = World::on_postgres().await else { return };
+    let (second, ada) = (world.beside().await, world.person("ada@example.com").await);
+    for node in [&world, &second] {
+        node.get("/api/v1/sessions", &ada.cookie).await.expect(200);
+    }
+    let listed = ask(&second, &Door::Socket, &Method::GET, "/ops/v1/sessions", None).await.expect();
+    let end = format!("/ops/v1/sessions/{}/end", listed["entries"][0]["id"].as_str().unwrap());
+    ask(&second, &Door::Socket, &Method::POST, &end, Some(&json!({ "reason": "a test" }))).await.expect();
+    for node in [&world, &second] {
+        node.get("/api/v1/sessions", &ada.cookie).await.refused(401, "unauthorized");
+    }
 }
 
 on_each_database! {
@@ -56,7 +75,7 @@ on_each_database! {
             store.mail_write(&mail, tomorrow).await.unwrap();
             ids.push(mail.id);
         }
-        let list = async || ask(&world, &Door::Socket, &Method::GET, "/ops/v1/mails", None).await.expect()["mails"].clone();
+        let list = async || ask(&world, &Door::Socket, &Method::GET, "/ops/v1/mails", None).await.expect()["entries"].clone();
         let listed = list().await;
         assert_eq!((&listed[0]["id"], &listed[0]["subject"], &listed[0]["tries"]), (&json!(ids[0]), &json!("The first"), &json!(0)), "{listed}");
         let why = json!({ "reason": "the mail server is back" });
@@ -73,6 +92,115 @@ on_each_database! {
         steer(ids[0], "retry").await.refused(404, "not_found");
         steer(ids[1], "retry").await.expect();
         eventually("a mail that was given up is sent too", async || list().await.as_array().unwrap().is_empty().then_some(())).await;
+    }
+
+    async fn an_operator_disables_a_webhook_until_an_operator_enables_it(world: World) {
+        let world = world.restart_with(permit).await;
+        let (receiver, address) = Receiver::start().await;
+        let person = world.person("ada@example.com").await;
+        let body = json!({ "url": format!("http://{address}/secret?token=secret"), "kinds": ["event.held", "consent.changed"] });
+        let made = world.post("/api/v1/webhooks", &person.cookie, &body).await.expect(201);
+        let id = made["id"].as_str().unwrap();
+        let list = async || ask(&world, &Door::Socket, &Method::GET, "/ops/v1/webhooks", None).await.expect();
+        let listed = list().await;
+        let expected = json!({
+            "id": id,
+            "user_account_id": person.account,
+            "host": address.to_string(),
+            "enabled": true,
+            "disabled_at": null,
+            "disabled_reason": null,
+            "failures": 0,
+            "last_success_at": null,
+            "last_failure_at": null,
+            "waiting": 0,
+            "oldest_waiting_at": null,
+        });
+        assert_eq!(listed, json!({ "entries": [expected], "next": null }), "the path and the query may be secrets");
+        let why = json!({ "reason": "it floods the proxy" });
+        let steer = async |act| {
+            let path = format!("/ops/v1/webhooks/{id}/{act}");
+            ask(&world, &Door::Socket, &Method::POST, &path, Some(&why)).await
+        };
+        steer("enable").await.refused(404, "not_found");
+        assert_eq!(steer("disable").await.expect()["target"], format!("webhook:{id}"));
+        steer("disable").await.refused(404, "not_found");
+        let machine = world.attached_machine(&person).await;
+        let unknown = Chain::new(&machine).next_with(|event| event["event_type"] = json!("memory.dreamt"));
+        world.event(&machine, &unknown).await.held("unknown_event_type");
+        let disabled = list().await["entries"][0].clone();
+        assert_eq!((&disabled["enabled"], &disabled["disabled_reason"]), (&json!(false), &json!("operator")), "{disabled}");
+        assert_eq!((&disabled["waiting"], disabled["oldest_waiting_at"].is_string()), (&json!(1), true), "{disabled}");
+
+        // Its owner sees it, on the page and in the API, and cannot enable it.
+        let path = format!("/api/v1/webhooks/{id}");
+        let shown = world.get("/api/v1/webhooks", &person.cookie).await.expect(200)["webhooks"][0].clone();
+        assert_eq!((&shown["enabled"], &shown["disabled_reason"]), (&json!(false), &json!("operator")));
+        let patch = async |body: Value| world.send(world.request(Method::PATCH, &path, &person.cookie).json(&body)).await;
+        patch(json!({ "enabled": true })).await.refused(409, "webhook_disabled");
+        world.post(&format!("{path}/test"), &person.cookie, &json!({})).await.refused(409, "webhook_disabled");
+        let page = format!("/account/webhooks/{id}");
+        let browser = Browser::of(&world, &person);
+        let seen = browser.get(&page).await;
+        assert!(seen.page(200).contains("Disabled by the operator") && seen.page(200).contains("only the operator can enable it"));
+        // The other settings can be changed, and what waits stays.
+        let save = async |enabled: &str| {
+            let form = [("url", body["url"].as_str().unwrap()), ("description", "mine"), ("kind.event.held", "1"), ("enabled", enabled)];
+            browser.submit(&page, &form).await
+        };
+        save("keep").await.goes_to(&page);
+        assert!(save("1").await.page(400).contains("you cannot enable it"));
+        assert_eq!(world.get("/api/v1/webhooks", &person.cookie).await.expect(200)["webhooks"][0]["description"], "mine");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(receiver.at("secret").is_empty());
+
+        steer("enable").await.expect();
+        let sent = receiver.wait("secret", 1).await;
+        assert_eq!(sent[0].json()["type"], "event.held");
+        let enabled = eventually("the success is listed", async || {
+            Some(list().await["entries"][0].clone()).filter(|one| one["last_success_at"].is_string())
+        }).await;
+        assert_eq!((&enabled["enabled"], &enabled["waiting"]), (&json!(true), &json!(0)), "{enabled}");
+    }
+
+    async fn an_operator_lists_sessions_and_ends_one(world: World) {
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let browser = Browser::new(&world);
+        browser.sign_in("ada@example.com").await;
+        let here = browser.credential();
+        let list = async |query: &str| {
+            let path = format!("/ops/v1/sessions{query}");
+            ask(&world, &Door::Socket, &Method::GET, &path, None).await.expect()
+        };
+        let listed = list("").await;
+        let kinds: Vec<_> = listed["entries"].as_array().unwrap().iter().map(|one| (&one["kind"], &one["by_operator"])).collect();
+        let (code, operator) = ((&json!("code"), &json!(false)), (&json!("operator"), &json!(true)));
+        assert_eq!(kinds, [operator, operator, code], "{listed}");
+        assert!(!listed.to_string().contains("example.com") && listed["next"].is_null(), "{listed}");
+        let of_account = list(&format!("?account={}", bob.account)).await;
+        assert_eq!((of_account["entries"].as_array().unwrap().len(), &of_account["entries"][0]), (1, &listed["entries"][1]));
+        let first = &listed["entries"][0];
+        assert_eq!(first["user_account_id"], json!(ada.account));
+        let of_person = list(&format!("?person={}&after={}", first["person_id"].as_str().unwrap(), first["id"].as_str().unwrap())).await;
+        assert_eq!(of_person["entries"], json!([listed["entries"][2]]));
+        let nonsense = ask(&world, &Door::Socket, &Method::GET, "/ops/v1/sessions?person=ada", None).await;
+        nonsense.refused(422, "invalid_query");
+
+        // A use is written at most once an hour.
+        world.advance(Duration::from_mins(59));
+        world.get("/api/v1/sessions", &here).await.expect(200);
+        let used = async || list("").await["entries"].as_array().unwrap().last().unwrap()["last_used_at"].clone();
+        assert_eq!(used().await, listed["entries"][2]["created_at"]);
+        world.advance(Duration::from_mins(2));
+        world.get("/api/v1/sessions", &here).await.expect(200);
+        assert_ne!(used().await, listed["entries"][2]["created_at"]);
+
+        let id = listed["entries"][2]["id"].as_str().unwrap();
+        let (end, why) = (format!("/ops/v1/sessions/{id}/end"), json!({ "reason": "a lost laptop" }));
+        let ended = ask(&world, &Door::Socket, &Method::POST, &end, Some(&why)).await.expect();
+        assert_eq!(ended["target"], format!("session:{id}"));
+        world.get("/api/v1/sessions", &here).await.refused(401, "unauthorized");
+        ask(&world, &Door::Socket, &Method::POST, &end, Some(&why)).await.refused(404, "not_found");
     }
 
     async fn held_events_are_released_in_the_order_of_their_chain_and_never_without_a_filter(world: World) {

@@ -152,7 +152,7 @@ pages! { in with_operators;
     async fn an_operator_who_may_only_look_is_offered_no_change(world: World, browser: Browser) {
         sign_in(&world, &browser, "opr_guest").await;
         browser.sees("The servers on this database").await;
-        for page in ["nodes", "keys", "held", "flow", "settings", "acts"] {
+        for page in ["nodes", "keys", "held", "flow", "webhooks", "sessions", "settings", "acts"] {
             browser.visit(&format!("http://{}/console/{page}", world.server.admin_address)).await;
             browser.sees("guest (look)").await;
             assert!(!browser.text().await.contains('…'), "{page} offers a change");

@@ -43,12 +43,16 @@ async fn each_act(home: &Home, server: &Server) -> Vec<(&'static str, &'static s
     home.run(&["admin", "held", "show", &held]).said();
     home.run(&["admin", "held", "release", &held]).refused(1, &["still held"]);
     home.run(&["admin", "held", "discard", &held]).said();
-    for list in ["batch", "mail"] {
+    for list in ["batch", "mail", "webhook"] {
         assert_eq!(home.run(&["admin", list, "list", "--json"]).json(), json!([]));
     }
     home.run(&["admin", "batch", "cancel", &held]).refused(4, &["no running batch has this id"]);
     home.run(&["admin", "mail", "retry", &held]).refused(4, &["no mail with this id waits"]);
     home.run(&["admin", "mail", "give-up", &held]).refused(4, &["no mail with this id waits"]);
+    home.run(&["admin", "webhook", "disable", &held]).refused(4, &["no webhook has this id"]);
+    home.run(&["admin", "webhook", "enable", &held]).refused(4, &["no webhook with this id is disabled"]);
+    let sessions = home.run(&["admin", "session", "list", "--account", &account, "--json"]).json();
+    home.run(&["admin", "session", "end", &flow::text(&sessions[0], "id")]).said();
     home.run(&["backup", "create", "backup"]).said();
     home.run(&["admin", "log", "epoch", "--reason", "a drill"]).said();
     home.run(&["admin", "account", "close", "--account", &account, "--dry-run"]).said();
@@ -75,6 +79,9 @@ async fn each_act(home: &Home, server: &Server) -> Vec<(&'static str, &'static s
         ("batch_cancel", "refused"),
         ("mail_retry", "refused"),
         ("mail_give_up", "refused"),
+        ("webhook_disable", "refused"),
+        ("webhook_enable", "refused"),
+        ("session_end", "applied"),
         ("backup_create", "begun"),
         ("log_epoch", "applied"),
         ("account_close", "applied"),

@@ -33,6 +33,7 @@ mod login;
 mod manual;
 mod mcp;
 mod nodes;
+mod objects;
 mod ops;
 mod otlp;
 mod overrides;

@@ -152,7 +152,7 @@ impl From<WebhookRefusal> for ApiError {
             WebhookRefusal::Url(refusal) => invalid("url", refusal),
             WebhookRefusal::NoKinds => invalid("kinds", "must name at least one kind"),
             WebhookRefusal::TooMany => Code::TooManyWebhooks.into(),
-            WebhookRefusal::NotTestable => Code::WebhookDisabled.into(),
+            WebhookRefusal::NotTestable | WebhookRefusal::DisabledByOperator => Code::WebhookDisabled.into(),
             WebhookRefusal::Infra(error) => error.into(),
         }
     }

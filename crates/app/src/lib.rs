@@ -17,6 +17,7 @@ pub mod keys;
 mod knowledge;
 mod live;
 pub mod nodes;
+pub mod objects;
 pub mod overrides;
 pub mod pauses;
 pub mod phase;

@@ -216,6 +216,8 @@ pub enum DisabledWhy {
     Gone,
     /// It failed for days.
     Failing,
+    /// An operator disabled it, and only an operator ends this.
+    Operator,
 }
 
 /// An endpoint of an account.
@@ -233,7 +235,7 @@ pub struct Webhook {
     pub kinds: Vec<NotificationKind>,
     /// Time of creation.
     pub created_at: Timestamp,
-    /// The time at which it was disabled, and the reason.
+    /// The time at which it was disabled, and the reason; an operator's precedes others.
     pub disabled: Option<(Timestamp, DisabledWhy)>,
     /// The first failure after the last success.
     pub failing_since: Option<Timestamp>,

@@ -45,7 +45,8 @@ crate::probes! {
     pub(crate) short SPENT: SpentRow = "SELECT events, bytes FROM sender_days WHERE sender = $1 AND day = $2";
     /// A session that was not revoked. Parameter: hash of its secret.
     pub(crate) kept SESSION: SessionFactsRow =
-        "SELECT s.id AS session_id, s.via, p.id, p.email, p.name, p.account_id, s.created_at, s.expires_at
+        "SELECT s.id AS session_id, s.via, p.id, p.email, p.name, p.account_id, s.created_at, s.last_used_at,
+            s.expires_at
         FROM sessions s JOIN persons p ON p.id = s.person_id
         WHERE s.token_hash = $1 AND s.revoked_at IS NULL";
     /// An unrevoked access token. Parameter: its hash. The account is compared too: a token that was issued during the claim ends with it.

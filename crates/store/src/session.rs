@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::error::{Corrupt, StoreError};
 use crate::mail::{QueuedMail, insert_mail};
 use crate::operation::{During, Operation};
-use crate::pool::{Tx, probe, query};
+use crate::pool::{QueryBuilder, Tx, probe, query};
 use crate::probes::rows::SessionFactsRow;
 use crate::row::{limit, parsed, parsed_opt, storable};
 use crate::{Store, in_transaction, probes};
@@ -31,6 +31,8 @@ pub struct SessionFacts {
     pub account: Option<UserAccountId>,
     /// Time of the sign-in: some operations require a recent sign-in.
     pub created_at: Timestamp,
+    /// Time of the last use that was written.
+    pub last_used_at: Timestamp,
     /// Time at which the session expires, unless it is extended.
     pub expires_at: Timestamp,
 }
@@ -42,6 +44,8 @@ pub struct Session {
     pub id: SessionId,
     /// Time of the sign-in.
     pub created_at: Timestamp,
+    /// Time of the last use that was written.
+    pub last_used_at: Timestamp,
     /// Time at which the session expires.
     pub expires_at: Timestamp,
     /// Sign-in method.
@@ -50,6 +54,34 @@ pub struct Session {
     pub address: Option<String>,
     /// The browser's `User-Agent`.
     pub user_agent: Option<String>,
+}
+
+/// A session of any person, as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionOverview {
+    /// Public id of the session.
+    pub id: SessionId,
+    /// The signed-in person.
+    pub person: PersonId,
+    /// The account that the person owns.
+    pub account: Option<UserAccountId>,
+    /// Time of the sign-in.
+    pub created_at: Timestamp,
+    /// Time of the last use that was written.
+    pub last_used_at: Timestamp,
+    /// Time at which the session expires.
+    pub expires_at: Timestamp,
+    /// Sign-in method.
+    pub via: SignInMethod,
+}
+
+/// Limits a list of sessions; without conditions it has all.
+#[derive(Debug, Clone, Default)]
+pub struct SessionFilter {
+    /// Sessions of this person.
+    pub person: Option<PersonId>,
+    /// Sessions of the owner of this account.
+    pub account: Option<UserAccountId>,
 }
 
 /// A session to create.
@@ -121,7 +153,7 @@ impl Store {
         Ok(row.map(SessionFacts::try_from).transpose()?)
     }
 
-    /// Extends a valid session until `expires_at`, never shortens it; `false` if it has ended or already lasts as long.
+    /// Writes the use of a valid session and extends it until `expires_at`, never shortens it; `false` if it has ended.
     #[boxed]
     pub async fn session_slide(
         &self,
@@ -129,8 +161,9 @@ impl Store {
         expires_at: Timestamp,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        const SQL: &str = "UPDATE sessions SET expires_at = $2
-            WHERE token_hash = $1 AND revoked_at IS NULL AND expires_at > $3 AND expires_at < $2";
+        const SQL: &str = "UPDATE sessions SET last_used_at = $3,
+            expires_at = CASE WHEN expires_at < $2 THEN $2 ELSE expires_at END
+            WHERE token_hash = $1 AND revoked_at IS NULL AND expires_at > $3";
         let rows_affected = query(SQL)
             .bind(token.as_bytes())
             .bind(expires_at)
@@ -153,24 +186,30 @@ impl Store {
         Ok(rows_affected == 1)
     }
 
-    /// Ends a person's session; `false` if the person has no such session.
+    /// Ends a session; `false` if none with this id is valid, or `owner` is another person.
     #[boxed]
     pub async fn session_revoke_by_id(
         &self,
         id: SessionId,
-        owner: PersonId,
+        owner: Option<PersonId>,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE sessions SET revoked_at = $3
-            WHERE id = $1 AND person_id = $2 AND revoked_at IS NULL AND expires_at > $3";
-        let rows_affected = query(SQL)
-            .bind(id.as_uuid())
-            .bind(owner.as_uuid())
-            .bind(now)
-            .execute(self.pool.writer())
-            .during(Operation::RevokeSessionOfPerson)
-            .await?;
-        Ok(rows_affected == 1)
+            WHERE id = $1 AND ($2 IS NULL OR person_id = $2) AND revoked_at IS NULL AND expires_at > $3";
+        let owner = owner.map(|person| person.as_uuid());
+        in_transaction!(
+            &self.pool,
+            |tx| {
+                let ended = query(SQL).bind(id.as_uuid()).bind(owner).bind(now).execute(&mut *tx).await? > 0;
+                if ended {
+                    self.record_act(tx, now).await?;
+                }
+                Ok(ended)
+            },
+            commit if |ended| *ended
+        )
+        .during(Operation::RevokeSessionOfPerson)
+        .await
     }
 
     /// Ends all other sessions of a person; returns the number of ended sessions.
@@ -200,7 +239,7 @@ impl Store {
         now: Timestamp,
         rows_max: usize,
     ) -> Result<Vec<Session>, StoreError> {
-        const SQL: &str = "SELECT id, created_at, expires_at, via, address, user_agent FROM sessions
+        const SQL: &str = "SELECT id, created_at, last_used_at, expires_at, via, address, user_agent FROM sessions
             WHERE person_id = $1 AND revoked_at IS NULL AND expires_at > $2 ORDER BY created_at DESC, id LIMIT $3";
         let rows: Vec<SessionRow> = query(SQL)
             .bind(person.as_uuid())
@@ -210,6 +249,35 @@ impl Store {
             .during(Operation::ListSessionsOfPerson)
             .await?;
         Ok(rows.into_iter().map(Session::try_from).collect::<Result<_, _>>()?)
+    }
+
+    /// Valid sessions after this one, oldest first: of all persons, of one, or of the owner of an account.
+    #[boxed]
+    pub async fn sessions_valid(
+        &self,
+        filter: &SessionFilter,
+        after: Option<SessionId>,
+        now: Timestamp,
+        rows_max: usize,
+    ) -> Result<Vec<SessionOverview>, StoreError> {
+        let mut sql = QueryBuilder::new(
+            "SELECT s.id, s.person_id, p.account_id, s.created_at, s.last_used_at, s.expires_at, s.via
+            FROM sessions s JOIN persons p ON p.id = s.person_id WHERE s.revoked_at IS NULL AND s.expires_at > ",
+        );
+        sql.push_bind(now);
+        // Only the conditions that apply, so that the index of the person is used.
+        if let Some(after) = after {
+            sql.push(" AND s.id > ").push_bind(after.as_uuid());
+        }
+        if let Some(person) = filter.person {
+            sql.push(" AND s.person_id = ").push_bind(person.as_uuid());
+        }
+        if let Some(account) = &filter.account {
+            sql.push(" AND p.account_id = ").push_bind(account.as_str());
+        }
+        sql.push(" ORDER BY s.id LIMIT ").push_bind(limit(rows_max));
+        let rows: Vec<OverviewRow> = sql.build().fetch_all(&self.pool).during(Operation::ListSessions).await?;
+        Ok(rows.into_iter().map(SessionOverview::try_from).collect::<Result<_, _>>()?)
     }
 }
 
@@ -221,8 +289,8 @@ pub(crate) async fn insert_session(
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
     const SQL: &str =
-        "INSERT INTO sessions (token_hash, id, person_id, via, address, user_agent, created_at, expires_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+        "INSERT INTO sessions (token_hash, id, person_id, via, address, user_agent, created_at, last_used_at, expires_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)";
     if let Some(old) = instead_of {
         query(REVOKE).bind(old.as_bytes()).bind(now).execute(&mut *tx).await?;
     }
@@ -260,7 +328,36 @@ impl TryFrom<SessionFactsRow> for SessionFacts {
             name: row.name,
             account: parsed_opt("persons.account_id", row.account_id.as_deref())?,
             created_at: row.created_at,
+            last_used_at: row.last_used_at,
             expires_at: row.expires_at,
+        })
+    }
+}
+
+crate::row! {
+    struct OverviewRow {
+        id: Uuid,
+        person_id: Uuid,
+        account_id: Option<String>,
+        created_at: Timestamp,
+        last_used_at: Timestamp,
+        expires_at: Timestamp,
+        via: String,
+    }
+}
+
+impl TryFrom<OverviewRow> for SessionOverview {
+    type Error = Corrupt;
+
+    fn try_from(row: OverviewRow) -> Result<Self, Corrupt> {
+        Ok(Self {
+            id: row.id.into(),
+            person: row.person_id.into(),
+            account: parsed_opt("persons.account_id", row.account_id.as_deref())?,
+            created_at: row.created_at,
+            last_used_at: row.last_used_at,
+            expires_at: row.expires_at,
+            via: parsed("sessions.via", &row.via)?,
         })
     }
 }
@@ -269,6 +366,7 @@ crate::row! {
     struct SessionRow {
         id: Uuid,
         created_at: Timestamp,
+        last_used_at: Timestamp,
         expires_at: Timestamp,
         via: String,
         address: Option<String>,
@@ -283,6 +381,7 @@ impl TryFrom<SessionRow> for Session {
         Ok(Self {
             id: row.id.into(),
             created_at: row.created_at,
+            last_used_at: row.last_used_at,
             expires_at: row.expires_at,
             via: parsed("sessions.via", &row.via)?,
             address: row.address,

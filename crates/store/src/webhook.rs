@@ -1,6 +1,9 @@
 //! Webhook endpoints of accounts, and the outbox of notifications (`docs/decisions/0033-notifications.md`).
 //!
 //! [`notice`](crate::notice) writes the deliveries. A process leases an endpoint, so it gets one delivery at a time, from one process.
+//! While an operator has disabled an endpoint, its deliveries are written and wait.
+
+mod operator;
 
 use domain::ids::{UserAccountId, WebhookId};
 use domain::webhook::{DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, Webhook};
@@ -8,6 +11,7 @@ use domain::{Timestamp, webhook};
 use serde_json::Value;
 use uuid::Uuid;
 
+pub use self::operator::WebhookOverview;
 use crate::account::LOCK_ACCOUNT;
 use crate::error::{Corrupt, StoreError};
 use crate::notice::{kinds_of_text, kinds_text, with_more};
@@ -36,6 +40,17 @@ pub struct WebhookUpdate {
     pub kinds: Option<Vec<NotificationKind>>,
     /// Whether it is enabled. Disabling settles its waiting deliveries; enabling resets its failures.
     pub enabled: Option<bool>,
+}
+
+/// The result of a change by the owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpdateResult {
+    /// The endpoint has changed.
+    Updated,
+    /// The account has no such endpoint.
+    Unknown,
+    /// An operator has disabled the endpoint, so its owner cannot enable it. Nothing has changed.
+    DisabledByOperator,
 }
 
 /// A delivery as its owner sees it.
@@ -106,7 +121,7 @@ pub struct TryResult {
 
 /// An endpoint, as [`WebhookRow`].
 const WEBHOOK: &str = "SELECT id, account_id, url, description, kinds, created_at, disabled_at, disabled_why,
-        failing_since, dropped, dropped_at, old_secret_until FROM webhooks";
+        disabled_by_operator_at, failing_since, dropped, dropped_at, old_secret_until FROM webhooks";
 
 impl Store {
     /// Stores an endpoint; `false` if the account has `per_account_max`.
@@ -179,7 +194,7 @@ impl Store {
         Ok(row.map(Webhook::try_from).transpose()?)
     }
 
-    /// Changes an endpoint of an account; `false` if the account has none with this id.
+    /// Changes an endpoint of an account.
     #[boxed]
     pub async fn webhook_change(
         &self,
@@ -187,33 +202,32 @@ impl Store {
         owner: &UserAccountId,
         change: &WebhookUpdate,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<UpdateResult, StoreError> {
         const CHANGE: &str = "UPDATE webhooks SET url = COALESCE($3, url), description = COALESCE($4, description),
-            kinds = COALESCE($5, kinds) WHERE id = $1 AND account_id = $2";
-        const ENABLE: &str = "UPDATE webhooks SET disabled_at = NULL, disabled_why = NULL, failing_since = NULL
-            WHERE id = $1 AND disabled_at IS NOT NULL";
+            kinds = COALESCE($5, kinds) WHERE id = $1 AND account_id = $2 RETURNING disabled_by_operator_at";
+        const ENABLE: &str = "UPDATE webhooks SET disabled_at = NULL, disabled_why = NULL, failing_since = NULL,
+            failures = 0 WHERE id = $1 AND disabled_at IS NOT NULL";
         in_transaction!(
             &self.pool,
             |tx| {
-                let rows_affected = query(CHANGE)
+                let row: Option<Option<Timestamp>> = scalar(CHANGE)
                     .bind(id.as_uuid())
                     .bind(owner.as_str())
                     .bind(change.url.as_deref())
                     .bind(change.description.as_ref().map(|text| storable(text.as_str())))
                     .bind(change.kinds.as_deref().map(kinds_text))
-                    .execute(&mut *tx)
+                    .fetch_optional(&mut *tx)
                     .await?;
-                if rows_affected == 0 {
-                    return Ok(false);
-                }
+                let Some(disabled_by_operator_at) = row else { return Ok(UpdateResult::Unknown) };
                 match change.enabled {
+                    Some(true) if disabled_by_operator_at.is_some() => return Ok(UpdateResult::DisabledByOperator),
                     Some(true) => drop(query(ENABLE).bind(id.as_uuid()).execute(&mut *tx).await?),
                     Some(false) => disable(tx, id, DisabledWhy::Owner, now).await?,
                     None => {}
                 }
-                Ok(true)
+                Ok(UpdateResult::Updated)
             },
-            commit if |done| *done
+            commit if |result| *result == UpdateResult::Updated
         )
         .during(Operation::ChangeWebhook)
         .await
@@ -267,7 +281,8 @@ impl Store {
         const SQL: &str =
             "INSERT INTO webhook_deliveries (webhook_id, notification_id, kind, body, created_at, next_try_at)
             SELECT w.id, $3, $4, $5, $6, $6 FROM webhooks w WHERE w.id = $1 AND w.account_id = $2
-                AND w.disabled_at IS NULL AND (SELECT COUNT(*) FROM webhook_deliveries d WHERE d.webhook_id = w.id
+                AND w.disabled_at IS NULL AND w.disabled_by_operator_at IS NULL
+                AND (SELECT COUNT(*) FROM webhook_deliveries d WHERE d.webhook_id = w.id
                     AND d.kind = $4 AND d.next_try_at IS NOT NULL) < $7";
         let body = webhook::body(webhook::TEST, now, &serde_json::json!({ "webhook_id": id }));
         let rows_affected = query(SQL)
@@ -320,7 +335,8 @@ impl Store {
                     ROW_NUMBER() OVER (PARTITION BY w.account_id ORDER BY COALESCE(w.leased_until, w.created_at), w.id)
                         AS place
                 FROM webhooks w
-                WHERE w.disabled_at IS NULL AND (w.lease IS NULL OR w.leased_until <= $1)
+                WHERE w.disabled_at IS NULL AND w.disabled_by_operator_at IS NULL
+                    AND (w.lease IS NULL OR w.leased_until <= $1)
                     AND EXISTS (SELECT 1 FROM webhook_deliveries d
                         WHERE d.webhook_id = w.id AND d.next_try_at IS NOT NULL AND d.next_try_at <= $1)) due
             ORDER BY place, last_turn, id LIMIT $2";
@@ -340,7 +356,8 @@ impl Store {
         until: Timestamp,
     ) -> Result<bool, StoreError> {
         const SQL: &str = "UPDATE webhooks SET lease = $2, leased_until = $4, leased_by = $5
-            WHERE id = $1 AND disabled_at IS NULL AND (lease IS NULL OR leased_until <= $3)";
+            WHERE id = $1 AND disabled_at IS NULL AND disabled_by_operator_at IS NULL
+                AND (lease IS NULL OR leased_until <= $3)";
         let leased = query(SQL).bind(id.as_uuid()).bind(lease).bind(now).bind(until).bind(self.holder());
         let leased = leased.execute(self.pool.writer());
         Ok(leased.during(Operation::LeaseWebhooks).await? == 1)
@@ -356,7 +373,7 @@ impl Store {
         until: Timestamp,
     ) -> Result<Option<DueDelivery>, StoreError> {
         const RENEW: &str = "UPDATE webhooks SET leased_until = $3
-            WHERE id = $1 AND lease = $2 AND disabled_at IS NULL
+            WHERE id = $1 AND lease = $2 AND disabled_at IS NULL AND disabled_by_operator_at IS NULL
             RETURNING url, secret, old_secret, old_secret_until, failing_since, dropped";
         const NEXT: &str = "UPDATE webhook_deliveries SET tries = tries + 1, last_try_at = $2
             WHERE webhook_id = $1 AND notification_id = (SELECT d.notification_id FROM webhook_deliveries d
@@ -386,9 +403,11 @@ impl Store {
     ) -> Result<bool, StoreError> {
         const SETTLE: &str = "UPDATE webhook_deliveries SET next_try_at = $3, settled_at = $4, is_delivered = $5,
             status = $6, error = $7 WHERE webhook_id = $1 AND notification_id = $2 AND settled_at IS NULL";
-        const SUCCESS: &str = "UPDATE webhooks SET failing_since = NULL WHERE id = $1 AND failing_since IS NOT NULL";
-        const FAILURE: &str = "UPDATE webhooks SET failing_since = $3
-            WHERE id = $1 AND lease = $2 AND failing_since IS NULL";
+        const SUCCESS: &str =
+            "UPDATE webhooks SET failing_since = NULL, failures = 0, last_success_at = $2 WHERE id = $1";
+        const FAILURE: &str =
+            "UPDATE webhooks SET failing_since = COALESCE(failing_since, $3), failures = failures + 1,
+            last_failure_at = $3 WHERE id = $1 AND lease = $2";
         let (next, is_delivered) = match then {
             AfterTry::Again(at) => (Some(at), false),
             AfterTry::Delivered => (None, true),
@@ -412,7 +431,7 @@ impl Store {
                 }
                 let id = due.webhook.as_uuid();
                 if is_delivered {
-                    query(SUCCESS).bind(id).execute(&mut *tx).await?;
+                    query(SUCCESS).bind(id).bind(now).execute(&mut *tx).await?;
                 } else {
                     query(FAILURE).bind(id).bind(lease).bind(now).execute(&mut *tx).await?;
                 }
@@ -457,6 +476,7 @@ crate::row! {
         created_at: Timestamp,
         disabled_at: Option<Timestamp>,
         disabled_why: Option<String>,
+        disabled_by_operator_at: Option<Timestamp>,
         failing_since: Option<Timestamp>,
         dropped: i64,
         dropped_at: Option<Timestamp>,
@@ -464,11 +484,20 @@ crate::row! {
     }
 }
 
+/// The reason for which an endpoint is disabled, with its time.
+fn disabled(
+    (at, why): (Option<Timestamp>, Option<&str>),
+    by_operator_at: Option<Timestamp>,
+) -> Result<Option<(Timestamp, DisabledWhy)>, Corrupt> {
+    let why = parsed_opt("webhooks.disabled_why", why)?;
+    Ok(by_operator_at.map(|at| (at, DisabledWhy::Operator)).or(at.zip(why)))
+}
+
 impl TryFrom<WebhookRow> for Webhook {
     type Error = Corrupt;
 
     fn try_from(row: WebhookRow) -> Result<Self, Corrupt> {
-        let why = parsed_opt("webhooks.disabled_why", row.disabled_why.as_deref())?;
+        let disabled = disabled((row.disabled_at, row.disabled_why.as_deref()), row.disabled_by_operator_at)?;
         let dropped = u64::try_from(row.dropped).map_err(|error| Corrupt::new("webhooks.dropped", error))?;
         Ok(Self {
             id: row.id.into(),
@@ -477,7 +506,7 @@ impl TryFrom<WebhookRow> for Webhook {
             description: parsed("webhooks.description", &row.description)?,
             kinds: kinds_of_text("webhooks.kinds", &row.kinds)?,
             created_at: row.created_at,
-            disabled: row.disabled_at.zip(why),
+            disabled,
             failing_since: row.failing_since,
             dropped: row.dropped_at.map(|at| (dropped, at)),
             old_secret_until: row.old_secret_until,

@@ -1,12 +1,17 @@
 //! Bodies of the operator's API (`docs/operations.md#the-operators-api`).
 
+mod objects;
+
 use domain::Digest;
 use domain::act::{ActKind, ActOutcome, ActReason};
-use domain::ids::{BatchId, EventId, HeldId, MachineUuid, MailId, NodeId, ReceiptId, UserAccountId};
+use domain::ids::{EventId, HeldId, MachineUuid, NodeId, ReceiptId, UserAccountId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+pub use self::objects::{
+    AccountWebhookEntry, ObjectChanged, ObjectPage, PersonSessionEntry, RunningBatchEntry, UnsentMailEntry,
+};
 use crate::schema;
 
 /// An error of the operator's API.
@@ -550,16 +555,6 @@ pub struct QuarantineRequest {
     pub replace: bool,
 }
 
-/// An order about a key, which all nodes execute within a second or two.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct KeyOrdered {
-    /// Kind and id of the key, such as `batches:ID`.
-    pub key: String,
-    /// Id of the recorded act.
-    #[schema(value_type = schema::UuidV7)]
-    pub act_id: EventId,
-}
-
 /// Held events, newest first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HeldPage {
@@ -692,84 +687,4 @@ pub struct HeldEndOutcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<schema::Uuid>)]
     pub receipt_id: Option<ReceiptId>,
-}
-
-/// Running batches of all accounts, oldest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct RunningBatchList {
-    /// The batches of this page.
-    pub batches: Vec<RunningBatchEntry>,
-    /// The `after` of the next page; null on the last one.
-    #[schema(value_type = Option<schema::UuidV7>, required = true)]
-    pub next: Option<BatchId>,
-}
-
-/// A running batch.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct RunningBatchEntry {
-    /// Id of the batch.
-    #[schema(value_type = schema::UuidV7)]
-    pub id: BatchId,
-    /// `batch` or `import`.
-    pub kind: String,
-    /// Owner of the batch.
-    #[schema(value_type = String)]
-    pub user_account_id: UserAccountId,
-    /// Number of items.
-    pub total: u32,
-    /// Items with an outcome.
-    pub processed: u32,
-    /// Time of the submission, RFC 3339.
-    pub created_at: String,
-    /// Time at which its cancellation was requested, RFC 3339.
-    #[schema(required = true)]
-    pub cancelled_at: Option<String>,
-    /// The process with the lease.
-    #[schema(required = true)]
-    pub runner: Option<String>,
-    /// End of the lease, RFC 3339.
-    #[schema(required = true)]
-    pub leased_until: Option<String>,
-}
-
-/// Mails that were not sent, oldest first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct UnsentMailList {
-    /// The mails of this page.
-    pub mails: Vec<UnsentMailEntry>,
-    /// The `after` of the next page; null on the last one.
-    #[schema(value_type = Option<schema::UuidV7>, required = true)]
-    pub next: Option<MailId>,
-}
-
-/// A mail that was not sent. Sign-in codes are not among them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct UnsentMailEntry {
-    /// Id of the mail.
-    #[schema(value_type = schema::UuidV7)]
-    pub id: MailId,
-    /// Address of the recipient.
-    pub to: String,
-    /// Subject of the mail.
-    pub subject: String,
-    /// Time of creation, RFC 3339.
-    pub created_at: String,
-    /// Number of attempts so far.
-    pub tries: u32,
-    /// Time of the next attempt, RFC 3339; null if it was given up.
-    #[schema(required = true)]
-    pub next_try_at: Option<String>,
-    /// Time at which it was given up, RFC 3339.
-    #[schema(required = true)]
-    pub given_up_at: Option<String>,
-}
-
-/// The object that was changed, and the act.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ObjectChanged {
-    /// Kind and id of the object, such as `batch:ID`.
-    pub target: String,
-    /// Id of the recorded act.
-    #[schema(value_type = schema::UuidV7)]
-    pub act_id: EventId,
 }

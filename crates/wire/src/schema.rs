@@ -90,7 +90,7 @@ named! {
     RuleTone = names::<Tone>();
     /// A property of events with values that may be new.
     Novelty = names::<domain::rule::Novelty>();
-    /// Why an endpoint is disabled: by its owner, because it responded with 410, or because it failed for days.
+    /// Why an endpoint is disabled: by its owner, because it responded with 410, because it failed for days, or by an operator.
     WebhookDisabledReason = names::<DisabledWhy>();
     /// Access of the caller's account to a space.
     AccessType = names::<Access>();

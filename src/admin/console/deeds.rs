@@ -267,6 +267,32 @@ pub const DEEDS: &[Deed] = &[
         undo: Some(("Send it after all", "mail_retry")),
         ..PLAIN
     },
+    Deed {
+        name: "webhook_disable",
+        route: "/webhooks/{id}/disable",
+        verb: "Disable",
+        object: "webhook {id}",
+        effect: "Nothing is sent to it until an operator enables it: notifications wait. Its owner sees this and cannot enable it.",
+        undo: Some(("Enable it", "webhook_enable")),
+        ..PLAIN
+    },
+    Deed {
+        name: "webhook_enable",
+        route: "/webhooks/{id}/enable",
+        verb: "Enable",
+        object: "webhook {id}",
+        effect: "Notifications that waited are sent, except those that are too old. If its owner disabled it too, it stays disabled.",
+        undo: Some(("Disable it", "webhook_disable")),
+        ..PLAIN
+    },
+    Deed {
+        name: "session_end",
+        route: "/sessions/{id}/end",
+        verb: "End",
+        object: "session {id}",
+        effect: "The browser is signed out at once, on all nodes. The person can sign in again.",
+        ..PLAIN
+    },
 ];
 
 /// The deed with this name.

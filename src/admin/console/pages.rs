@@ -6,4 +6,6 @@ pub mod held;
 pub mod keys;
 pub mod nodes;
 pub mod record;
+pub mod sessions;
 pub mod settings;
+pub mod webhooks;

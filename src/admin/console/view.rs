@@ -18,6 +18,8 @@ const NAVIGATION: &[(&str, &str)] = &[
     ("Keys", "/console/keys"),
     ("Held", "/console/held"),
     ("Flow", "/console/flow"),
+    ("Webhooks", "/console/webhooks"),
+    ("Sessions", "/console/sessions"),
     ("Settings", "/console/settings"),
     ("Acts", "/console/acts"),
 ];

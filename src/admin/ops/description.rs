@@ -6,11 +6,11 @@ use api::openapi::Schemas;
 use app::config::Settings;
 use serde_json::{Map, Value, json};
 use wire::ops::{
-    ActPage, ActShown, ActorReplaced, Cluster, Flow, HeldEndRequest, HeldEnded, HeldPage, KeyList, KeyOrdered,
+    AccountWebhookEntry, ActPage, ActShown, ActorReplaced, Cluster, Flow, HeldEndRequest, HeldEnded, HeldPage, KeyList,
     KeyShown, LogState, NodeDrained, NodeTree, ObjectChanged, OperatorError, OrderPending, OverrideEntry, OverrideList,
-    OverrideRemoved, OverrideRequest, QuarantineRequest, ReasonRequest, ReloadReport, ReloadRequest, RunningBatchList,
-    ServicePauseEnded, ServicePauseEntry, ServicePauseList, ServicePauseRequest, SettingList, StreamEvent,
-    UnsentMailList,
+    OverrideRemoved, OverrideRequest, PersonSessionEntry, QuarantineRequest, ReasonRequest, ReloadReport,
+    ReloadRequest, RunningBatchEntry, ServicePauseEnded, ServicePauseEntry, ServicePauseList, ServicePauseRequest,
+    SettingList, StreamEvent, UnsentMailEntry,
 };
 
 use super::{OpsRoute, PREFIX, routes};
@@ -155,57 +155,75 @@ pub(super) const SHOW_CLUSTER: RouteDescription = RouteDescription {
     refusals: &[],
 };
 
-const OBJECT_REFUSALS: &[(u16, &str)] = &[NOT_FOUND, (422, "reason_missing, invalid_request")];
+const AFTER: (&str, &str) = ("after", "Entries after this one: `next` of the page before. A page has 200.");
 
-pub(super) const LIST_BATCHES: RouteDescription = RouteDescription {
-    id: "listRunningBatches",
-    summary: "Running batches of all accounts, oldest first",
-    query: &[("after", "Entries after this one: `next` of the page before. A page has 200.")],
-    body: None,
-    answer: Schemas::add::<RunningBatchList>,
-    is_order: false,
-    refusals: &[INVALID_QUERY],
-};
+/// A list of objects of all accounts.
+const fn objects(
+    id: &'static str,
+    summary: &'static str,
+    query: &'static [(&'static str, &'static str)],
+    answer: Schema,
+) -> RouteDescription {
+    RouteDescription { id, summary, query, body: None, answer, is_order: false, refusals: &[INVALID_QUERY] }
+}
 
-pub(super) const CANCEL_BATCH: RouteDescription = RouteDescription {
-    id: "cancelBatch",
-    summary: "Cancel a running batch: its items without an outcome are not added",
-    query: &[],
-    body: Some(Schemas::add::<ReasonRequest>),
-    answer: Schemas::add::<ObjectChanged>,
-    is_order: false,
-    refusals: OBJECT_REFUSALS,
-};
+/// A change of one object.
+const fn change(id: &'static str, summary: &'static str) -> RouteDescription {
+    RouteDescription {
+        id,
+        summary,
+        query: &[],
+        body: Some(Schemas::add::<ReasonRequest>),
+        answer: Schemas::add::<ObjectChanged>,
+        is_order: false,
+        refusals: &[NOT_FOUND, (422, "reason_missing, invalid_request")],
+    }
+}
 
-pub(super) const LIST_MAILS: RouteDescription = RouteDescription {
-    id: "listUnsentMails",
-    summary: "Mails that were not sent, oldest first, with those that were given up",
-    query: &[("after", "Entries after this one: `next` of the page before. A page has 200.")],
-    body: None,
-    answer: Schemas::add::<UnsentMailList>,
-    is_order: false,
-    refusals: &[INVALID_QUERY],
-};
+pub(super) const LIST_BATCHES: RouteDescription = objects(
+    "listRunningBatches",
+    "Running batches of all accounts, oldest first",
+    &[AFTER],
+    Schemas::add_page::<RunningBatchEntry>,
+);
 
-pub(super) const RETRY_MAIL: RouteDescription = RouteDescription {
-    id: "retryMail",
-    summary: "Send a mail at once, also after it was given up",
-    query: &[],
-    body: Some(Schemas::add::<ReasonRequest>),
-    answer: Schemas::add::<ObjectChanged>,
-    is_order: false,
-    refusals: OBJECT_REFUSALS,
-};
+pub(super) const CANCEL_BATCH: RouteDescription =
+    change("cancelBatch", "Cancel a running batch: its items without an outcome are not added");
 
-pub(super) const GIVE_UP_MAIL: RouteDescription = RouteDescription {
-    id: "giveUpMail",
-    summary: "Give a mail up: it is not sent",
-    query: &[],
-    body: Some(Schemas::add::<ReasonRequest>),
-    answer: Schemas::add::<ObjectChanged>,
-    is_order: false,
-    refusals: OBJECT_REFUSALS,
-};
+pub(super) const LIST_MAILS: RouteDescription = objects(
+    "listUnsentMails",
+    "Mails that were not sent, oldest first, with those that were given up",
+    &[AFTER],
+    Schemas::add_page::<UnsentMailEntry>,
+);
+
+pub(super) const RETRY_MAIL: RouteDescription = change("retryMail", "Send a mail at once, also after it was given up");
+
+pub(super) const GIVE_UP_MAIL: RouteDescription = change("giveUpMail", "Give a mail up: it is not sent");
+
+pub(super) const LIST_WEBHOOKS: RouteDescription = objects(
+    "listWebhooksOfAccounts",
+    "Endpoints of all accounts, oldest first, with the host of their URL only",
+    &[AFTER],
+    Schemas::add_page::<AccountWebhookEntry>,
+);
+
+pub(super) const DISABLE_WEBHOOK: RouteDescription =
+    change("disableWebhook", "Disable an endpoint until an operator enables it; its notifications wait");
+
+pub(super) const ENABLE_WEBHOOK: RouteDescription = change(
+    "enableWebhook",
+    "Enable an endpoint that an operator or the server disabled; what waited no longer than `webhooks.give_up_after` is sent",
+);
+
+pub(super) const LIST_SESSIONS: RouteDescription = objects(
+    "listSessionsOfPersons",
+    "Valid sessions of all persons, oldest first",
+    &[("account", "Sessions of the owner of this account."), ("person", "Sessions of the person with this id."), AFTER],
+    Schemas::add_page::<PersonSessionEntry>,
+);
+
+pub(super) const END_SESSION: RouteDescription = change("endSession", "End a session at once, on all nodes");
 
 pub(super) const LIST_HELD: RouteDescription = RouteDescription {
     id: "listHeld",
@@ -281,24 +299,12 @@ pub(super) const QUARANTINE_KEY: RouteDescription = RouteDescription {
 };
 
 pub(super) const RELEASE_KEY: RouteDescription = RouteDescription {
-    id: "releaseKey",
-    summary: "End each quarantine of a key, on all nodes",
-    query: &[],
-    body: Some(Schemas::add::<ReasonRequest>),
-    answer: Schemas::add::<KeyOrdered>,
-    is_order: false,
     refusals: &[(404, "not_found, not_quarantined"), (422, "reason_missing, invalid_request")],
+    ..change("releaseKey", "End each quarantine of a key, on all nodes")
 };
 
-pub(super) const RESTART_KEY: RouteDescription = RouteDescription {
-    id: "restartKey",
-    summary: "Let the actor of a key end; the next message starts another from its row",
-    query: &[],
-    body: Some(Schemas::add::<ReasonRequest>),
-    answer: Schemas::add::<KeyOrdered>,
-    is_order: false,
-    refusals: &[NOT_FOUND, (422, "reason_missing, invalid_request")],
-};
+pub(super) const RESTART_KEY: RouteDescription =
+    change("restartKey", "Let the actor of a key end; the next message starts another from its row");
 
 const NODE_REFUSALS: &[(u16, &str)] = &[
     (404, "not_found, not_draining"),
@@ -449,7 +455,7 @@ fn operation(route: &OpsRoute, schemas: &mut Schemas) -> Value {
     let mut parameters: Vec<Value> = named
         .map(|name| {
             let what = match name {
-                "id" => "Id of the act, or of the pause.",
+                "id" => "Id of the object in its list.",
                 "kind" => "`claims`, `devices` or `batches`.",
                 "key" => "Id of the registration, computer or batch.",
                 "node" => "Name of the host, or id, of the node.",

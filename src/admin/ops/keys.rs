@@ -10,7 +10,7 @@ use domain::act::ActKind;
 use domain::actor_key::{ActorKey, KeyedKind};
 use domain::service_pause::{PausedFor, ServicePart};
 use serde::Deserialize;
-use wire::ops::{KeyList, KeyOrdered, KeyShown, QuarantineRequest, ReasonRequest, ServicePauseEntry};
+use wire::ops::{KeyList, KeyShown, ObjectChanged, QuarantineRequest, ReasonRequest, ServicePauseEntry};
 
 use super::door::RequestedAct;
 use super::pauses::begin_as;
@@ -69,7 +69,7 @@ pub async fn order(
     Path((kind, key)): Path<(String, String)>,
     Extension(requested): Extension<RequestedAct>,
     bytes: Bytes,
-) -> Result<Json<KeyOrdered>, Refusal> {
+) -> Result<Json<ObjectChanged>, Refusal> {
     let ReasonRequest { reason: why } = body(&bytes)?;
     let (key, why) = (named(&kind, &key)?, reason(why.as_deref())?);
     let act = requested.act().on(key.kind.as_str(), key.id).because(Some(why));
@@ -82,7 +82,7 @@ pub async fn order(
         }
     };
     durable(work).await?;
-    Ok(Json(KeyOrdered { key: key.to_string(), act_id }))
+    Ok(Json(ObjectChanged { target: key.to_string(), act_id }))
 }
 
 fn keyed(name: &str) -> Result<KeyedKind, Refusal> {

@@ -10,7 +10,7 @@ use domain::foreign::visible;
 use humantime_serde::re::humantime::format_duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
-use wire::ops::{KeyFact, KeyList, KeyOrdered, KeyShown, QuarantineRequest, ReasonRequest, ServicePauseEntry};
+use wire::ops::{KeyFact, KeyList, KeyShown, ObjectChanged, QuarantineRequest, ReasonRequest, ServicePauseEntry};
 
 use super::options::OutputFormat;
 use crate::cli::failure::Done;
@@ -147,7 +147,7 @@ fn words(KeyShown { kind, key, entries, actor, facts }: &KeyShown) -> String {
 }
 
 async fn order(socket: &OperatorSocket, key: &KeyOptions, act: &str, effect: &str) -> Done {
-    let ordered: KeyOrdered = socket.post(&key.route(act), &ReasonRequest { reason: Some(key.because()) }).await?;
-    output::show(key.format.json, &json!(ordered), || format!("{} {effect}", ordered.key));
+    let ordered: ObjectChanged = socket.post(&key.route(act), &ReasonRequest { reason: Some(key.because()) }).await?;
+    output::show(key.format.json, &json!(ordered), || format!("{} {effect}", ordered.target));
     Ok(())
 }

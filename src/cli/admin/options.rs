@@ -14,7 +14,7 @@ pub struct OutputFormat {
 /// Options of listings.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Listing {
-    /// Maximum number of rows, newest first
+    /// Maximum number of rows
     #[arg(long, default_value_t = 100)]
     pub(super) limit: usize,
     #[command(flatten)]

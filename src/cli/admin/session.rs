@@ -1,21 +1,24 @@
-//! `attache admin session`: creates browser sessions.
+//! `attache admin session`: creates, lists and ends browser sessions.
 
 use app::acts::Acting;
 use app::config::{Settings, Urls};
+use app::objects::ObjectChange;
+use app::queues;
 use chrono::TimeDelta;
 use clap::Subcommand;
 use domain::act::{ActKind, ActReason};
-use domain::ids::Email;
+use domain::ids::{Email, PersonId};
 use domain::secret::{Secret, SecretKind};
 use domain::signin::SignInMethod;
 use domain::{Clock, Rng};
 use serde_json::json;
 use store::Store;
 use store::account::Person;
-use store::session::NewSession;
+use store::session::{NewSession, SessionFilter};
 
 use super::context::AdminContext;
-use super::options::OutputFormat;
+use super::objects::{ObjectOptions, change, list};
+use super::options::{AccountFilter, Listing, OutputFormat};
 use crate::cli::acts::{Because, by_shell};
 use crate::cli::failure::{Done, Failure};
 use crate::cli::output;
@@ -38,21 +41,43 @@ pub enum Command {
         #[command(flatten)]
         format: OutputFormat,
     },
+    /// List valid sessions, oldest first
+    List {
+        #[command(flatten)]
+        whose: AccountFilter,
+        /// Show only those of the person with this id
+        #[arg(long)]
+        person: Option<PersonId>,
+        #[command(flatten)]
+        listing: Listing,
+    },
+    /// End a session at once
+    End(ObjectOptions),
 }
 
 /// Runs the subcommand.
 pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
-    let Command::Create { email, silent, because, format } = command;
-    let entry = SignInAs { email: &email, silent, reason: because.reason };
-    let made = sign_in(&context.store, context.settings, (&context.clock, &context.rng), entry).await?;
-    let value = json!({
-        "name": made.name,
-        "value": made.secret.expose(),
-        "person_id": made.person.id,
-        "user_account_id": made.person.account,
-    });
-    output::show(format.json, &value, || made.cookie().expose().to_owned());
-    Ok(())
+    match command {
+        Command::Create { email, silent, because, format } => {
+            let entry = SignInAs { email: &email, silent, reason: because.reason };
+            let made = sign_in(&context.store, context.settings, (&context.clock, &context.rng), entry).await?;
+            let value = json!({
+                "name": made.name,
+                "value": made.secret.expose(),
+                "person_id": made.person.id,
+                "user_account_id": made.person.account,
+            });
+            output::show(format.json, &value, || made.cookie().expose().to_owned());
+            Ok(())
+        }
+        Command::List { whose, person, listing } => {
+            let filter = SessionFilter { person, account: context.filter(whose).await? };
+            let rows = context.store.sessions_valid(&filter, None, context.clock.now(), listing.limit).await;
+            let columns = ["id", "person_id", "user_account_id", "kind", "created_at", "last_used_at", "expires_at"];
+            list(listing, rows, queues::session, &columns)
+        }
+        Command::End(options) => change(context, ObjectChange::EndSession, options, "is ended").await,
+    }
 }
 
 /// A person with a new session.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::openapi::{RefOr, schema};
 use utoipa::{PartialSchema, ToSchema};
+use wire::ops::ObjectPage;
 
 /// The schemas and responses to which operations refer, by name.
 #[derive(Debug, Default)]
@@ -29,6 +30,12 @@ impl Schemas {
             self.schemas.entry(name).or_insert_with(|| for_strangers(serde_json::to_value(schema).unwrap_or_default()));
         }
         json!({ "$ref": format!("#/components/schemas/{}", T::name()) })
+    }
+
+    /// Adds the schema of a page with entries `T`, and theirs: a generic type does not name the schema of its argument.
+    pub fn add_page<T: ToSchema>(&mut self) -> Value {
+        self.add::<T>();
+        self.add::<ObjectPage<T>>()
     }
 
     /// A reference to a response that many operations have.

@@ -58,11 +58,12 @@ fn webhooks() -> Vec<Operation> {
             .refuses(&[Code::InvalidRequest, Code::AccountRequired, Code::NotFound, Code::TooManyWebhooks]),
         Operation::patch("/api/v1/webhooks/{id}", "changeWebhook", "Change an endpoint")
             .says(
-                "Requires a recent sign-in. Disabling ends what waits for the endpoint; enabling forgets its failures.",
+                "Requires a recent sign-in. Disabling ends what waits for the endpoint; enabling forgets its failures. \
+                An endpoint that an operator has disabled cannot be enabled.",
             )
             .takes::<WebhookChange>(json!({ "enabled": false }))
             .answers::<WebhookEntry>(200, "The changed endpoint.", webhook)
-            .refuses(&[Code::InvalidRequest, Code::AccountRequired]),
+            .refuses(&[Code::InvalidRequest, Code::AccountRequired, Code::WebhookDisabled]),
         Operation::post("/api/v1/webhooks/{id}/secret", "rotateWebhookSecret", "Replace the secret of an endpoint")
             .says("Requires a recent sign-in. The replaced secret signs too for a time.")
             .answers::<WebhookWithSecret>(

@@ -181,6 +181,7 @@ impl AccountExport {
                 "address": session.address,
                 "user_agent": session.user_agent,
                 "created_at": date_time(session.created_at),
+                "last_used_at": date_time(session.last_used_at),
                 "expires_at": date_time(session.expires_at),
             })
         }));

@@ -17,8 +17,8 @@ use crate::config::SessionSettings;
 /// Maximum number of sessions in a list.
 const LISTED_MAX: usize = 100;
 
-/// Minimum time between two extensions of a session's expiry.
-const EXTEND_AFTER: Duration = Duration::from_hours(1);
+/// Minimum time between two written uses of a session.
+const USE_WRITTEN_AFTER: Duration = Duration::from_hours(1);
 
 /// Finds, lists and ends sessions. Clones share the database.
 #[derive(Debug, Clone)]
@@ -33,8 +33,8 @@ impl Sessions {
         Self { ports, settings }
     }
 
-    /// The valid session with this secret. The use extends its expiry, written at most once an hour, up to `sessions.ends_after` after the
-    /// sign-in. A session that an operator created is not extended.
+    /// The valid session with this secret. The use, which is written at most once an hour, extends its expiry, up to `sessions.ends_after`
+    /// after the sign-in. A session that an operator created is not extended.
     #[boxed]
     pub async fn find(&self, secret: &Secret) -> Result<Option<SessionFacts>, InfraError> {
         let Ports { store, clock, .. } = &self.ports;
@@ -42,8 +42,7 @@ impl Sessions {
         let Some(session) = store.session_by_hash(&hash, now).await? else { return Ok(None) };
         let SessionSettings { valid_for, ends_after } = self.settings;
         let expires_at = (now + valid_for).min(session.created_at + ends_after);
-        let slides = session.via != SignInMethod::Operator;
-        if slides && session.expires_at + EXTEND_AFTER < expires_at {
+        if session.via != SignInMethod::Operator && session.last_used_at + USE_WRITTEN_AFTER < now {
             let store = store.clone();
             actors::detached(async move { store.session_slide(&hash, expires_at, now).await }).await??;
         }
@@ -60,7 +59,7 @@ impl Sessions {
     #[boxed]
     pub async fn end(&self, id: SessionId, person: PersonId) -> Result<bool, InfraError> {
         let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
-        Ok(actors::detached(async move { store.session_revoke_by_id(id, person, now).await }).await??)
+        Ok(actors::detached(async move { store.session_revoke_by_id(id, Some(person), now).await }).await??)
     }
 
     /// Ends all sessions of a person except `current`.

@@ -12,7 +12,7 @@ use domain::webhook::{
     DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, TEST, Webhook, chosen_kinds, notification_id,
 };
 use store::StoreError;
-use store::webhook::{NewWebhook, WebhookUpdate};
+use store::webhook::{NewWebhook, UpdateResult, WebhookUpdate};
 
 use super::Ports;
 use super::confirmation::RecentlySignedIn;
@@ -74,6 +74,9 @@ pub enum WebhookRefusal {
     /// The endpoint is disabled, or too many deliveries wait for it.
     #[error("the endpoint is disabled, or too much waits for it")]
     NotTestable,
+    /// An operator has disabled the endpoint, so its owner cannot enable it.
+    #[error("an operator has disabled the endpoint")]
+    DisabledByOperator,
     /// The store failed.
     #[error(transparent)]
     Infra(#[from] InfraError),
@@ -187,7 +190,11 @@ impl Webhooks {
         };
         let (store, owner, now) = (self.ports.store.clone(), account.clone(), self.ports.clock.now());
         let work = async move { store.webhook_change(id, &owner, &change, now).await };
-        if actors::detached(work).await?? { self.find(id, account).await } else { Err(WebhookRefusal::NotFound) }
+        match actors::detached(work).await?? {
+            UpdateResult::Updated => self.find(id, account).await,
+            UpdateResult::Unknown => Err(WebhookRefusal::NotFound),
+            UpdateResult::DisabledByOperator => Err(WebhookRefusal::DisabledByOperator),
+        }
     }
 
     /// Replaces the secret of an endpoint. The replaced one signs too for `webhooks.old_secret_kept`.

@@ -140,6 +140,7 @@ crate::row! {
         pub(crate) name: Option<String>,
         pub(crate) account_id: Option<String>,
         pub(crate) created_at: Timestamp,
+        pub(crate) last_used_at: Timestamp,
         pub(crate) expires_at: Timestamp,
     }
 }

@@ -5,7 +5,7 @@ use domain::envelope::Lane;
 use domain::signin::SignInMethod;
 use domain::usage::Plan;
 use store::account::Provision;
-use store::session::NewSession;
+use store::session::{NewSession, SessionFilter};
 
 use crate::world::{World, at, email, now};
 use harness::on_each_database;
@@ -156,8 +156,9 @@ on_each_database! {
         assert_eq!(store.session_by_hash(&world.secret(), now()).await.unwrap(), None);
 
         assert!(store.session_slide(&token, at(200), at(50)).await.unwrap());
-        assert!(!store.session_slide(&token, at(150), at(60)).await.unwrap(), "never shorter");
-        assert!(store.session_by_hash(&token, at(199)).await.unwrap().is_some());
+        assert!(store.session_slide(&token, at(150), at(60)).await.unwrap());
+        let facts = store.session_by_hash(&token, at(199)).await.unwrap().unwrap();
+        assert_eq!((facts.last_used_at, facts.expires_at), (at(60), at(200)), "never shorter");
         assert!(!store.session_slide(&token, at(400), at(200)).await.unwrap(), "never again after its end");
 
         assert!(store.session_revoke(&token, at(60)).await.unwrap());
@@ -183,13 +184,43 @@ on_each_database! {
         assert_eq!(listed[1].user_agent.as_ref().map(String::len), Some(300));
         assert_eq!(store.session_by_hash(&second.token, at(2)).await.unwrap().unwrap().session, second.id);
         assert_eq!(store.sessions_of_person(ada.id, at(2), 1).await.unwrap().len(), 1);
-        assert!(!store.session_revoke_by_id(first.id, bob.id, at(2)).await.unwrap(), "another's");
-        assert!(store.session_revoke_by_id(first.id, ada.id, at(2)).await.unwrap());
-        assert!(!store.session_revoke_by_id(first.id, ada.id, at(2)).await.unwrap());
-        assert!(!store.session_revoke_by_id(second.id, ada.id, at(100)).await.unwrap(), "over anyway");
-        assert!(store.session_revoke_by_id(second.id, ada.id, at(3)).await.unwrap());
+        assert!(!store.session_revoke_by_id(first.id, Some(bob.id), at(2)).await.unwrap(), "another's");
+        assert!(store.session_revoke_by_id(first.id, Some(ada.id), at(2)).await.unwrap());
+        assert!(!store.session_revoke_by_id(first.id, Some(ada.id), at(2)).await.unwrap());
+        assert!(!store.session_revoke_by_id(second.id, Some(ada.id), at(100)).await.unwrap(), "over anyway");
+        assert!(store.session_revoke_by_id(second.id, Some(ada.id), at(3)).await.unwrap());
         assert!(store.sessions_of_person(ada.id, at(4), 10).await.unwrap().is_empty());
         assert!(store.session_by_hash(&bobs, at(4)).await.unwrap().is_some());
+    }
+
+    async fn an_operator_sees_valid_sessions_and_ends_one(world: &World) {
+        let store = &world.store;
+        let (ada, bob) = (world.person("ada@example.com").await, world.person("bob@example.com").await);
+        let mut ids = Vec::new();
+        for (person, second) in [(&ada, 0), (&ada, 1), (&bob, 2)] {
+            let id = world.rng.uuid_v7(at(second)).into();
+            let via = if second == 1 { SignInMethod::Operator } else { SignInMethod::Code };
+            store.session_create(&NewSession { id, via, ..world.new_session(person.id, at(100 + second)) }, None, at(second)).await.unwrap();
+            ids.push(id);
+        }
+        let list = async |filter: SessionFilter, after, now| {
+            store.sessions_valid(&filter, after, now, 2).await.unwrap().into_iter().map(|session| session.id).collect::<Vec<_>>()
+        };
+        let (all, account) = (SessionFilter::default, bob.account.clone());
+        assert!(account.is_some());
+        let first = store.sessions_valid(&all(), None, at(3), 1).await.unwrap().remove(0);
+        assert_eq!((first.person, &first.account, first.via), (ada.id, &ada.account, SignInMethod::Code));
+        assert_eq!((first.created_at, first.last_used_at, first.expires_at), (now(), now(), at(100)));
+        assert_eq!(list(all(), None, at(3)).await, ids[..2]);
+        assert_eq!(list(all(), Some(ids[1]), at(3)).await, ids[2..]);
+        assert_eq!(list(all(), None, at(100)).await, ids[1..], "the first has expired");
+        assert_eq!(list(SessionFilter { person: Some(ada.id), ..all() }, Some(ids[0]), at(3)).await, ids[1..2]);
+        assert_eq!(list(SessionFilter { account: account.clone(), ..all() }, None, at(3)).await, ids[2..]);
+        assert!(list(SessionFilter { account, person: Some(ada.id) }, None, at(3)).await.is_empty());
+        assert!(store.session_revoke_by_id(ids[2], None, at(4)).await.unwrap());
+        assert!(!store.session_revoke_by_id(ids[2], None, at(4)).await.unwrap());
+        assert!(!store.session_revoke_by_id(ids[1], None, at(101)).await.unwrap(), "over anyway");
+        assert_eq!(list(all(), None, at(5)).await, ids[..2]);
     }
 
     async fn all_sessions_of_a_person_but_one_are_ended_at_once(world: &World) {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use store::Store;
 use store::janitor::PurgeSettings;
 use store::notice::NoticeLimits;
-use store::webhook::{AfterTry, NewWebhook, TryResult, WebhookUpdate};
+use store::webhook::{AfterTry, NewWebhook, TryResult, UpdateResult, WebhookUpdate};
 use uuid::Uuid;
 
 use crate::nodes::{beat, traits};
@@ -85,14 +85,14 @@ on_each_database! {
             enabled: Some(false),
             ..WebhookUpdate::default()
         };
-        assert!(!store.webhook_change(id, &other, &change, at(1)).await.unwrap());
-        assert!(store.webhook_change(id, &account, &change, at(1)).await.unwrap());
+        assert_eq!(store.webhook_change(id, &other, &change, at(1)).await.unwrap(), UpdateResult::Unknown);
+        assert_eq!(store.webhook_change(id, &account, &change, at(1)).await.unwrap(), UpdateResult::Updated);
         let webhook = store.webhook_of_account(id, &account).await.unwrap().unwrap();
         assert_eq!((webhook.url.as_str(), webhook.description.as_str()), ("https://other.example.com/", "the pager"));
         assert_eq!((webhook.kinds, webhook.disabled), (vec![NotificationKind::BatchDone], Some((at(1), DisabledWhy::Owner))));
         assert!(!store.webhook_test(id, &account, world.rng.uuid_v7(now()), at(2), 10).await.unwrap(), "it is disabled");
         let enable = WebhookUpdate { enabled: Some(true), ..WebhookUpdate::default() };
-        assert!(store.webhook_change(id, &account, &enable, at(3)).await.unwrap());
+        assert_eq!(store.webhook_change(id, &account, &enable, at(3)).await.unwrap(), UpdateResult::Updated);
         assert_eq!(store.webhook_of_account(id, &account).await.unwrap().unwrap().disabled, None);
         let secret = SigningSecret::mint(&world.rng);
         assert!(!store.webhook_rotate(id, &other, &secret, at(100)).await.unwrap());
@@ -249,6 +249,74 @@ on_each_database! {
         assert_eq!(store.purge(at(60), &settings).await.unwrap().webhook_deliveries, 0);
         assert_eq!(store.purge(at(67), &settings).await.unwrap().webhook_deliveries, 3);
         assert!(store.webhook_deliveries(id, &account, 10).await.unwrap().is_empty());
+    }
+
+    async fn an_operator_disables_an_endpoint_which_only_an_operator_enables(world: &World) {
+        let store = &writing(world, 100);
+        let account = world.account("ada@example.com").await;
+        let new = added(world, &account, NotificationKind::ALL).await;
+        let id = new.webhook.id;
+        let (machine, ..) = world.attached(&account).await;
+        let (old, recent) = (test(world, id, &account, 1).await, test(world, id, &account, 20).await);
+        let lease = world.rng.uuid_v7(now());
+        assert!(store.webhook_lease(id, lease, at(20), at(50)).await.unwrap());
+        let due = store.webhook_try_begin(id, lease, at(20), at(50)).await.unwrap().unwrap();
+        assert!(store.webhook_disable(id, at(21)).await.unwrap());
+        assert!(!store.webhook_disable(id, at(22)).await.unwrap(), "it is disabled already");
+        // The request in progress ends, and no other follows.
+        let failed = TryResult { status: Some(500), error: Some("it answered with status 500".to_owned()) };
+        assert!(store.webhook_try_end(&due, lease, failed, AfterTry::Again(at(25)), at(23)).await.unwrap());
+        assert!(store.webhook_try_begin(id, lease, at(26), at(50)).await.unwrap().is_none());
+        store.webhook_lease_end(id, lease, at(26)).await.unwrap();
+        assert!(leased(store, lease, at(26), at(50)).await.is_empty());
+        assert!(!store.webhook_lease(id, lease, at(26), at(50)).await.unwrap());
+        assert!(!store.webhook_test(id, &account, world.rng.uuid_v7(now()), at(27), 10).await.unwrap());
+        // Further facts wait too.
+        assert!(store.machine_detach(machine, &account, at(28)).await.unwrap());
+
+        let of_account = async || store.webhook_of_account(id, &account).await.unwrap().unwrap().disabled;
+        let listed = async || store.webhooks_overview(None, 10).await.unwrap().remove(0);
+        let overview = listed().await;
+        assert_eq!((overview.id, &overview.account, overview.url.as_str()), (id, &account, new.webhook.url.as_str()));
+        assert_eq!((overview.disabled, of_account().await), (Some((at(21), DisabledWhy::Operator)), overview.disabled));
+        assert_eq!((overview.failures, overview.last_failure_at, overview.last_success_at), (1, Some(at(23)), None));
+        assert_eq!((overview.waiting, overview.oldest_waiting_at), (3, Some(at(1))));
+        let enable = WebhookUpdate { enabled: Some(true), description: Some("mine".parse().unwrap()), ..WebhookUpdate::default() };
+        assert_eq!(store.webhook_change(id, &account, &enable, at(30)).await.unwrap(), UpdateResult::DisabledByOperator);
+        assert_eq!(store.webhook_of_account(id, &account).await.unwrap().unwrap().description.as_str(), "the pager");
+
+        // The oldest has waited too long.
+        assert!(store.webhook_enable(id, at(10), at(31)).await.unwrap());
+        assert!(!store.webhook_enable(id, at(10), at(31)).await.unwrap(), "it is enabled");
+        let overview = listed().await;
+        assert_eq!((overview.disabled, overview.failures, overview.waiting), (None, 0, 2));
+        let deliveries = store.webhook_deliveries(id, &account, 10).await.unwrap();
+        assert_eq!((deliveries[2].notification, deliveries[2].next_try_at), (old, None));
+        assert_eq!(leased(store, lease, at(32), at(50)).await, [id]);
+        let due = store.webhook_try_begin(id, lease, at(32), at(50)).await.unwrap().unwrap();
+        assert_eq!(due.notification, recent);
+        assert!(store.webhook_try_end(&due, lease, TryResult::default(), AfterTry::Delivered, at(33)).await.unwrap());
+        assert_eq!(listed().await.last_success_at, Some(at(33)));
+
+        // An endpoint that its owner disabled too stays disabled, unlike one that the server disabled.
+        let disable = WebhookUpdate { enabled: Some(false), ..WebhookUpdate::default() };
+        assert!(store.webhook_disable(id, at(40)).await.unwrap());
+        assert_eq!(store.webhook_change(id, &account, &disable, at(41)).await.unwrap(), UpdateResult::Updated);
+        assert!(store.webhook_enable(id, at(10), at(42)).await.unwrap());
+        assert_eq!(of_account().await, Some((at(41), DisabledWhy::Owner)));
+        assert!(!store.webhook_enable(id, at(10), at(43)).await.unwrap());
+        assert_eq!(store.webhook_change(id, &account, &enable, at(44)).await.unwrap(), UpdateResult::Updated);
+        test(world, id, &account, 45).await;
+        assert_eq!(leased(store, lease, at(51), at(60)).await, [id]);
+        let due = store.webhook_try_begin(id, lease, at(51), at(60)).await.unwrap().unwrap();
+        assert!(store.webhook_try_end(&due, lease, TryResult::default(), AfterTry::Disabled(DisabledWhy::Gone), at(52)).await.unwrap());
+        assert_eq!(of_account().await, Some((at(52), DisabledWhy::Gone)));
+        assert!(store.webhook_enable(id, at(10), at(53)).await.unwrap());
+        assert_eq!(of_account().await, None);
+        let second = added(world, &account, NotificationKind::ALL).await.webhook.id;
+        let (first, last) = (id.min(second), id.max(second));
+        assert_eq!(store.webhooks_overview(None, 1).await.unwrap()[0].id, first);
+        assert_eq!(store.webhooks_overview(Some(first), 10).await.unwrap().iter().map(|one| one.id).collect::<Vec<_>>(), [last]);
     }
 
     async fn a_closed_account_is_notified_no_more(world: &World) {

@@ -69,6 +69,7 @@ impl WebhookState {
             (Some((_, DisabledWhy::Owner)), _) => ("is-idle", "off", "Disabled"),
             (Some((_, DisabledWhy::Gone)), _) => ("is-ended", "bad", "Disabled: it answered 410 Gone"),
             (Some((_, DisabledWhy::Failing)), _) => ("is-ended", "bad", "Disabled: it failed for days"),
+            (Some((_, DisabledWhy::Operator)), _) => ("is-ended", "bad", "Disabled by the operator"),
             (None, Some(_)) => ("is-idle", "warn", "Failing"),
             (None, None) => ("is-live", "is-good", "Enabled"),
         };
@@ -104,6 +105,7 @@ struct WebhookPage {
     url: String,
     state: WebhookState,
     is_enabled: bool,
+    by_operator: bool,
     disabled: Option<Moment>,
     failing: Option<Moment>,
     dropped: Option<(u64, Moment)>,
@@ -157,6 +159,9 @@ fn mendable(refusal: &WebhookRefusal) -> Option<String> {
         WebhookRefusal::Url(refusal) => Some(format!("The URL {refusal}.")),
         WebhookRefusal::NoKinds => Some("Choose at least one kind of notification.".to_owned()),
         WebhookRefusal::TooMany => Some("You have the maximum number of webhooks. Delete one first.".to_owned()),
+        WebhookRefusal::DisabledByOperator => {
+            Some("The operator disabled this webhook, so you cannot enable it.".to_owned())
+        }
         WebhookRefusal::Off | WebhookRefusal::NotFound | WebhookRefusal::NotTestable | WebhookRefusal::Infra(_) => None,
     }
 }
@@ -244,6 +249,7 @@ impl WebhookPages {
                 url: webhook.url.as_str().to_owned(),
                 state: WebhookState::of(&webhook),
                 is_enabled: webhook.disabled.is_none(),
+                by_operator: matches!(webhook.disabled, Some((_, DisabledWhy::Operator))),
                 disabled: webhook.disabled.map(|(at, _)| Moment::new(at, now)),
                 failing: webhook.failing_since.map(|at| Moment::new(at, now)),
                 dropped: webhook.dropped.map(|(dropped, at)| (dropped, Moment::new(at, now))),
@@ -334,7 +340,8 @@ pub async fn save(
         url: Some(endpoint.url),
         description: Some(endpoint.description),
         kinds: Some(endpoint.kinds),
-        enabled: Some(endpoint.enabled),
+        // The form of an endpoint that the operator has disabled cannot change this.
+        enabled: (form.get("enabled").map(String::as_str) != Some("keep")).then_some(endpoint.enabled),
     };
     match pages.webhooks.change(id, &owner.account, change, recently).await {
         Ok(_) => Ok(pages.to(id, "The webhook is saved.")),

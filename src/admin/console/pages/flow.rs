@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use wire::ops::{RunningBatchEntry, RunningBatchList, UnsentMailEntry, UnsentMailList};
+use wire::ops::{ObjectPage, RunningBatchEntry, UnsentMailEntry};
 
 use crate::admin::console::ConsoleState;
 use crate::admin::console::session::Operator;
@@ -13,7 +13,7 @@ const HERE: &str = "/console/flow";
 /// `GET /console/flow`
 pub async fn list(State(state): State<ConsoleState>, operator: Operator) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
-    let RunningBatchList { batches, next } = state.api.get(&operator, "/batches").await?;
+    let ObjectPage { entries, next } = state.api.get::<ObjectPage<RunningBatchEntry>>(&operator, "/batches").await?;
     let batch = |batch: &RunningBatchEntry| {
         let id = batch.id.to_string();
         Row::new([
@@ -28,11 +28,11 @@ pub async fn list(State(state): State<ConsoleState>, operator: Operator) -> Resu
     };
     let columns = ["Batch", "Kind", "Account", "Items", "Since", "Node"];
     let mut running =
-        Section::new("Running batches").table(&columns, batches.iter().map(batch).collect(), "No batch runs.");
+        Section::new("Running batches").table(&columns, entries.iter().map(batch).collect(), "No batch runs.");
     if next.is_some() {
         running = running.lead("The oldest 200. `attache admin batch list` has all.");
     }
-    let UnsentMailList { mails, next } = state.api.get(&operator, "/mails").await?;
+    let ObjectPage { entries, next } = state.api.get::<ObjectPage<UnsentMailEntry>>(&operator, "/mails").await?;
     let mail = |mail: &UnsentMailEntry| {
         let id = mail.id.to_string();
         let row = Row::new([
@@ -53,7 +53,7 @@ pub async fn list(State(state): State<ConsoleState>, operator: Operator) -> Resu
     };
     let columns = ["Mail", "Subject", "Since", "Attempts", "Next attempt"];
     let mut unsent =
-        Section::new("Unsent mails").table(&columns, mails.iter().map(mail).collect(), "Every mail was sent.");
+        Section::new("Unsent mails").table(&columns, entries.iter().map(mail).collect(), "Every mail was sent.");
     if next.is_some() {
         unsent = unsent.lead("The oldest 200. `attache admin mail list` has all.");
     }

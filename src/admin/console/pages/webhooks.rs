@@ -1,0 +1,60 @@
+//! `/console/webhooks`: endpoints of accounts.
+
+use axum::extract::{Query, State};
+use axum::response::Response;
+use serde::Deserialize;
+use wire::ops::{AccountWebhookEntry, ObjectPage};
+
+use crate::admin::console::ConsoleState;
+use crate::admin::console::session::Operator;
+use crate::admin::console::view::{Cell, Frame, Row, Section, Trouble, View, query, question};
+
+const HERE: &str = "/console/webhooks";
+
+/// The query of the page.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct WebhookPageQuery {
+    after: String,
+}
+
+/// `GET /console/webhooks`
+pub async fn list(
+    State(state): State<ConsoleState>,
+    operator: Operator,
+    Query(WebhookPageQuery { after }): Query<WebhookQuery>,
+) -> Result<Response, Trouble> {
+    let now = state.app.clock.now();
+    let given: &[(&str, &str)] = if after.is_empty() { &[] } else { &[("after", &after)] };
+    let route = format!("/webhooks?{}", query(given));
+    let ObjectPage { entries, next } = state.api.get::<ObjectPage<AccountWebhookEntry>>(&operator, &route).await?;
+    let row = |webhook: &AccountWebhookEntry| {
+        let id = webhook.id.to_string();
+        let by = webhook.disabled_reason.map(|reason| reason.to_string());
+        let row = Row::new([
+            Cell::mono(id.as_str()),
+            Cell::mono(webhook.user_account_id.to_string()),
+            Cell::from(webhook.host.as_str()),
+            Cell::from(by.as_deref().map_or_else(|| "enabled".to_owned(), |by| format!("disabled: {by}"))),
+            Cell::number(u64::from(webhook.failures)),
+            Cell::moment(webhook.last_success_at.as_deref(), now),
+            Cell::number(u64::from(webhook.waiting)),
+            Cell::moment(webhook.oldest_waiting_at.as_deref(), now),
+        ]);
+        let named = [("id", id.as_str())];
+        let row = match by.as_deref() {
+            Some("operator") => row,
+            _ => row.link(question(&operator, "Disable…", "webhook_disable", &named, HERE)),
+        };
+        match by.as_deref() {
+            None | Some("owner") => row,
+            Some(_) => row.link(question(&operator, "Enable…", "webhook_enable", &named, HERE)),
+        }
+    };
+    let columns = ["Webhook", "Account", "Host", "State", "Failures", "Last success", "Waiting", "Oldest"];
+    let next = next.map(|next| format!("{HERE}?{}", query(&[("after", &next.to_string())])));
+    let section =
+        Section::default().table(&columns, entries.iter().map(row).collect(), "No account has a webhook.").next(next);
+    let lead = "Endpoints of all accounts, oldest first. Paths of their URLs are not shown, since they may be secrets.";
+    Ok(View::new(Frame::of(&state, &operator, HERE).await, "Webhooks", lead).section(section).shown())
+}
