@@ -23,6 +23,7 @@ mod page;
 mod process;
 mod readiness;
 mod throughput;
+pub mod words;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

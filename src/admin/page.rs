@@ -3,7 +3,6 @@
 //! It shows the data of the JSON routes, the throughput of the last ten minutes and the numbers of held events. A script reloads the page
 //! every five seconds; without it the page shows the state at the time of the request.
 
-use actors::ActorKind;
 use actors::upstream::Upstream;
 use askama::Template;
 use axum::extract::State;
@@ -13,10 +12,11 @@ use axum::response::{IntoResponse, Response};
 use domain::held::HoldReason;
 use domain::node::short;
 use domain::{Timestamp, reasons};
-use supervision::root::{Budget, LastPass, MessageTimes, Node, Status};
+use supervision::root::Node;
 
 use super::readiness::{Failing, pace};
 use super::throughput::{Totals, last_minute};
+use super::words::{budget_words, grouped, pace_words, purpose, status_words, trouble};
 use super::{AdminState, CHECK_DEADLINE};
 use web::asset::{self, versioned};
 use web::{Moment, page};
@@ -268,14 +268,9 @@ impl Plot {
 impl ActorRow {
     fn of(node: &Node) -> Self {
         let (status, class) = status_words(node);
-        let failing = node
-            .failing
-            .as_ref()
-            .map(|failing| format!("passes fail since {} s: {}", failing.since_seconds_ago, failing.error));
-        let failed = node.failures.first().map(|failure| format!("{} s ago: {}", failure.seconds_ago, failure.error));
         Self {
             name: node.name.clone(),
-            purpose: purpose(node),
+            purpose: purpose(&node.kind),
             status,
             class,
             live: node.live,
@@ -283,58 +278,10 @@ impl ActorRow {
             restarts: node.restarts,
             quarantined: node.quarantined,
             pace: pace_words(node),
-            trouble: failing.or(failed),
+            trouble: trouble(node),
             budget: node.budget.and_then(budget_words),
         }
     }
-}
-
-/// The phase of an actor's life, and the class of its badge.
-pub(super) fn status_words(node: &Node) -> (&'static str, &'static str) {
-    match node.status {
-        Status::Running => ("running", "is-live"),
-        Status::Waiting => ("waits to restart", "is-idle"),
-        Status::Starting => ("starting", "is-idle"),
-        Status::Stopping => ("stopping", "is-ended"),
-        Status::Stopped => ("stopped", "is-ended"),
-    }
-}
-
-/// A sentence about its kind of actor.
-pub(super) fn purpose(node: &Node) -> &'static str {
-    ActorKind::ALL.iter().find(|kind| kind.name() == node.kind).map_or("", |kind| kind.description())
-}
-
-/// The messages a minute with the 99th percentiles of wait and handling, or the time of the last pass.
-pub(super) fn pace_words(node: &Node) -> Option<String> {
-    let of_messages = |times: MessageTimes| {
-        let (number, wait, handling) = (grouped(times.handled_per_minute), times.wait_p99_us, times.handler_p99_us);
-        format!("{number} · {} + {}", micros(wait), micros(handling))
-    };
-    let of_pass = |pass: LastPass| match pass.took_ms {
-        0 => "pass: < 1 ms".to_owned(),
-        took_ms => format!("pass: {}", micros(took_ms.saturating_mul(1_000))),
-    };
-    node.pass.map(of_pass).or(node.times.map(of_messages))
-}
-
-/// A time in its largest unit.
-pub(super) fn micros(micros: u64) -> String {
-    match micros {
-        0..1_000 => format!("{micros} µs"),
-        1_000..1_000_000 => format!("{} ms", micros / 1_000),
-        _ => format!("{} s", micros / 1_000_000),
-    }
-}
-
-/// What the next failures do; `None` while the budget is whole.
-pub(super) fn budget_words(Budget { restarts_left, more_in_ms }: Budget) -> Option<String> {
-    let seconds = more_in_ms?.div_ceil(1_000);
-    Some(match restarts_left {
-        0 => format!("another failure within {seconds} s ends the process"),
-        1 => format!("1 restart left, one more in {seconds} s"),
-        left => format!("{left} restarts left, one more in {seconds} s"),
-    })
 }
 
 /// A hold reason in words.
@@ -352,21 +299,9 @@ fn meaning(reason: HoldReason) -> &'static str {
     }
 }
 
-/// Digits in groups of three.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
-    groups.join(",")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_have_groups_of_three_digits() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
-    }
 
     #[test]
     fn the_newest_interval_ends_the_plot_and_one_event_is_seen() {
@@ -376,20 +311,6 @@ mod tests {
         assert_eq!(places, [(570, 0, 0), (580, 64, 7), (590, 1, 0)]);
         assert_eq!((plot.most, Plot::of(&[]).most), (1000, 0));
         assert_eq!(plot.bars[1].held.0 + plot.bars[1].held.1, plot.bars[1].forwarded.0, "one on the other");
-    }
-
-    #[test]
-    fn a_budget_is_described_while_it_is_not_whole() {
-        let words = |restarts_left, more_in_ms| budget_words(Budget { restarts_left, more_in_ms });
-        assert_eq!(words(10, None), None);
-        assert_eq!(words(8, Some(41_001)).unwrap(), "8 restarts left, one more in 42 s");
-        assert_eq!(words(1, Some(900)).unwrap(), "1 restart left, one more in 1 s");
-        assert_eq!(words(0, Some(900)).unwrap(), "another failure within 1 s ends the process");
-    }
-
-    #[test]
-    fn times_are_shown_in_their_largest_unit() {
-        assert_eq!([0, 999, 1_024, 999_999, 33_554_432].map(micros), ["0 µs", "999 µs", "1 ms", "999 ms", "33 s"]);
     }
 
     #[test]

@@ -296,7 +296,7 @@ impl Cell {
     /// A number, muted if it is 0.
     pub fn number(number: u64) -> Self {
         let class = if number == 0 { "number muted" } else { "number" };
-        Self { text: super::super::page::grouped(number), class, ..Self::default() }
+        Self { text: crate::admin::words::grouped(number), class, ..Self::default() }
     }
 
     /// A time in RFC 3339, seen from now; a dash for none.

@@ -9,7 +9,7 @@ use super::settings::row;
 use crate::admin::console::ConsoleState;
 use crate::admin::console::session::Operator;
 use crate::admin::console::view::{Cell, Frame, Row, Section, Trouble, View, query, question};
-use crate::admin::page::{budget_words, micros, pace_words, purpose, status_words};
+use crate::admin::words::{budget_words, micros, pace_words, purpose, status_words, trouble};
 
 const HERE: &str = "/console/nodes";
 
@@ -103,7 +103,7 @@ pub async fn show(
     let mut view = View::new(
         Frame::of(&state, &operator, &path).await,
         name.as_str(),
-        format!("{} As {}.", purpose(&child), age_words(age_ms)),
+        format!("{} As {}.", purpose(&child.kind), age_words(age_ms)),
     )
     .link(question(&operator, "Restart…", "actor_restart", &named, &path))
     .link(question(&operator, "Kill…", "actor_kill", &named, &path))
@@ -148,12 +148,6 @@ async fn settings_of(state: &ConsoleState, operator: &Operator, kind: &str) -> V
         }
     }
     settings
-}
-
-fn trouble(child: &Node) -> Option<String> {
-    let failing = child.failing.as_ref().map(|failing| format!("passes fail: {}", failing.error));
-    let failed = child.failures.first().map(|failure| format!("{} s ago: {}", failure.seconds_ago, failure.error));
-    failing.or(failed)
 }
 
 fn age_words(age_ms: u64) -> String {
