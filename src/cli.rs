@@ -38,7 +38,7 @@ mod migrate;
 mod moment;
 mod open;
 mod openapi;
-mod operator_socket;
+mod operator_client;
 mod otlp;
 mod output;
 mod pause;

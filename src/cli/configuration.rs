@@ -20,7 +20,7 @@ use super::admin::AdminContext;
 use super::failure::{Done, Failure, FailureKind};
 use super::main_database::open_store_if_there;
 use super::moment::duration;
-use super::operator_socket::OperatorSocket;
+use super::operator_client::OperatorClient;
 use super::output;
 
 /// Subcommands of `attache config`.
@@ -107,7 +107,7 @@ pub async fn run(command: Command, layers: Layers) -> Done {
     match command {
         Command::Show { path, json } => show(path.as_deref(), json, &layers).await,
         Command::Reload { node, all: false, dry_run, reason, json } => {
-            let report = reload(&OperatorSocket::of(&layers.settings)?, node, dry_run, &reason).await?;
+            let report = reload(&OperatorClient::of(&layers.settings)?, node, dry_run, &reason).await?;
             output::show(json, &json!(report), || reported(&report));
             Ok(())
         }
@@ -191,8 +191,8 @@ async fn preview(
         replace: false,
         dry_run: true,
     };
-    let socket = OperatorSocket::of(&layers.settings)?;
-    let entry: OverrideEntry = socket.put(&format!("/ops/v1/config/overrides/{path}"), &request).await?;
+    let client = OperatorClient::of(&layers.settings)?;
+    let entry: OverrideEntry = client.put(&format!("/ops/v1/config/overrides/{path}"), &request).await?;
     output::show(*json, &json!(entry), || {
         let effect = entry.effect.clone().unwrap_or_else(|| "its actors do not answer".to_owned());
         format!("{path} {effect}\nnothing was changed")
@@ -220,26 +220,26 @@ impl From<OverrideRefusal> for Failure {
 }
 
 async fn reload(
-    socket: &OperatorSocket,
+    client: &OperatorClient,
     node: Option<String>,
     dry_run: bool,
     reason: &ActReason,
 ) -> Result<ReloadReport, Failure> {
     let request = ReloadRequest { node, reason: Some(reason.as_str().to_owned()), dry_run };
-    socket.post("/ops/v1/config/reload", &request).await
+    client.post("/ops/v1/config/reload", &request).await
 }
 
 /// Makes each node read its configuration. A node that refuses is named at the end, and does not keep the others from it.
 async fn reload_all(layers: &Layers, dry_run: bool, reason: &ActReason, json: bool) -> Done {
-    let socket = OperatorSocket::of(&layers.settings)?;
-    let cluster: Cluster = socket.get("/ops/v1/cluster").await?;
+    let client = OperatorClient::of(&layers.settings)?;
+    let cluster: Cluster = client.get("/ops/v1/cluster").await?;
     let (mut reports, mut refused) = (Vec::new(), Vec::new());
     for NodeEntry { id, name, operator_address, status, .. } in cluster.nodes {
         if status == "silent" {
             refused.push(format!("{name} ({operator_address}) is silent"));
             continue;
         }
-        match reload(&socket, Some(id.to_string()), dry_run, reason).await {
+        match reload(&client, Some(id.to_string()), dry_run, reason).await {
             Ok(report) => reports.push(report),
             Err(failure) => refused.push(format!("{name} ({operator_address}): {}", failure.reason())),
         }

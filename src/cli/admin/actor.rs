@@ -15,7 +15,7 @@ use wire::ops::{KeyFact, KeyList, KeyShown, ObjectChanged, QuarantineRequest, Re
 use super::options::OutputFormat;
 use crate::cli::failure::Done;
 use crate::cli::moment::duration;
-use crate::cli::operator_socket::OperatorSocket;
+use crate::cli::operator_client::OperatorClient;
 use crate::cli::output;
 
 /// Subcommands of `attache admin actor`.
@@ -89,15 +89,15 @@ impl KeyOptions {
 
 /// Runs the subcommand through the operator's socket.
 pub async fn run(command: &Command, settings: &Settings) -> Done {
-    let socket = OperatorSocket::of(settings)?;
+    let client = OperatorClient::of(settings)?;
     match command {
         Command::Show { kind, key, format } => {
-            let shown: KeyShown = socket.get(&format!("/ops/v1/keys/{}/{key}", kind.as_str())).await?;
+            let shown: KeyShown = client.get(&format!("/ops/v1/keys/{}/{key}", kind.as_str())).await?;
             output::show(format.json, &json!(shown), || words(&shown));
         }
         Command::Crashed(CrashedOptions { request, format }) => {
             let filter = request.map(|request| format!("?request={request}")).unwrap_or_default();
-            let KeyList { keys } = socket.get(&format!("/ops/v1/keys{filter}")).await?;
+            let KeyList { keys } = client.get(&format!("/ops/v1/keys{filter}")).await?;
             let rows: Vec<Value> = keys.iter().map(|key| json!(key)).collect();
             let columns =
                 ["key", "kind", "node", "crashes", "last_crash_at", "quarantined_until", "quarantined_by", "error"];
@@ -106,15 +106,15 @@ pub async fn run(command: &Command, settings: &Settings) -> Done {
         Command::Quarantine(QuarantineOptions { key, lasts, replace }) => {
             let lasts = Some(format_duration(*lasts).to_string());
             let request = QuarantineRequest { reason: Some(key.because()), lasts, replace: *replace };
-            let pause: ServicePauseEntry = socket.post(&key.route("quarantine"), &request).await?;
+            let pause: ServicePauseEntry = client.post(&key.route("quarantine"), &request).await?;
             output::show(key.format.json, &json!(pause), || {
                 format!("{} is refused until {}; all nodes follow within a second or two", pause.scope, pause.until)
             });
         }
         Command::Release(key) => {
-            order(&socket, key, "release", "is released: its next message starts an actor").await?;
+            order(&client, key, "release", "is released: its next message starts an actor").await?;
         }
-        Command::Restart(key) => order(&socket, key, "restart", "is restarted by its next message").await?,
+        Command::Restart(key) => order(&client, key, "restart", "is restarted by its next message").await?,
     }
     Ok(())
 }
@@ -146,8 +146,8 @@ fn words(KeyShown { kind, key, entries, actor, facts }: &KeyShown) -> String {
     lines.join("\n")
 }
 
-async fn order(socket: &OperatorSocket, key: &KeyOptions, act: &str, effect: &str) -> Done {
-    let ordered: ObjectChanged = socket.post(&key.route(act), &ReasonRequest { reason: Some(key.because()) }).await?;
+async fn order(client: &OperatorClient, key: &KeyOptions, act: &str, effect: &str) -> Done {
+    let ordered: ObjectChanged = client.post(&key.route(act), &ReasonRequest { reason: Some(key.because()) }).await?;
     output::show(key.format.json, &json!(ordered), || format!("{} {effect}", ordered.target));
     Ok(())
 }

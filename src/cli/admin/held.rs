@@ -18,7 +18,7 @@ use super::context::AdminContext;
 use super::options::{Listing, OutputFormat};
 use crate::cli::acts::{Because, by_shell};
 use crate::cli::failure::{Done, Failure};
-use crate::cli::operator_socket::OperatorSocket;
+use crate::cli::operator_client::OperatorClient;
 use crate::cli::output;
 
 /// Subcommands of `attache admin held`.
@@ -119,14 +119,14 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
 /// Ends all matching events, at most 1,000 with each request.
 async fn end_many(settings: &Settings, act: &str, options: EndOptions) -> Done {
     let EndOptions { held_for, sender, dry_run, because, format, .. } = options;
-    let socket = OperatorSocket::of(settings)?;
+    let client = OperatorClient::of(settings)?;
     let route = format!("/ops/v1/held:{act}");
     let reason = held_for.map(|reason| reason.as_str().to_owned());
     let selection = HeldSelection { reason, sender: sender.map(|sender| sender.to_string()) };
     let why = because.reason.map(|reason| reason.as_str().to_owned());
     let mut request =
         HeldEndRequest { filter: Some(selection), dry_run: true, reason: why, ..HeldEndRequest::default() };
-    let preview: HeldEnded = socket.post(&route, &request).await?;
+    let preview: HeldEnded = client.post(&route, &request).await?;
     if dry_run {
         output::show(format.json, &json!({ "matches": preview.matches }), || {
             format!("{} events match", preview.matches)
@@ -136,7 +136,7 @@ async fn end_many(settings: &Settings, act: &str, options: EndOptions) -> Done {
     (request.dry_run, request.token) = (false, preview.token);
     let (mut outcomes, mut acts) = (BTreeMap::<String, usize>::new(), Vec::new());
     loop {
-        let part: HeldEnded = socket.post(&route, &request).await?;
+        let part: HeldEnded = client.post(&route, &request).await?;
         acts.extend(part.act_id);
         for outcome in part.ended {
             *outcomes.entry(outcome.outcome).or_default() += 1;

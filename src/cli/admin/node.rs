@@ -10,7 +10,7 @@ use wire::ops::{ActorReplaced, NodeDrained, NodeTree, ReasonRequest};
 use super::context::AdminContext;
 use super::options::OutputFormat;
 use crate::cli::failure::{Done, Failure};
-use crate::cli::operator_socket::OperatorSocket;
+use crate::cli::operator_client::OperatorClient;
 use crate::cli::output;
 
 /// Subcommands of `attache admin node`.
@@ -75,11 +75,11 @@ pub struct DrainOptions {
 /// Drains a server through the operator's socket, or puts it back into service.
 pub async fn change(settings: &Settings, drains: bool, DrainOptions { node, reason, format }: &DrainOptions) -> Done {
     let node = node.clone().unwrap_or_else(host_name);
-    let (socket, route) = (OperatorSocket::of(settings)?, format!("/ops/v1/nodes/{node}/drain"));
+    let (client, route) = (OperatorClient::of(settings)?, format!("/ops/v1/nodes/{node}/drain"));
     let answer: NodeDrained = if drains {
-        socket.post(&route, &ReasonRequest { reason: Some(reason.as_str().to_owned()) }).await?
+        client.post(&route, &ReasonRequest { reason: Some(reason.as_str().to_owned()) }).await?
     } else {
-        socket.delete(&route, reason).await?
+        client.delete(&route, reason).await?
     };
     output::show(format.json, &json!(answer), || {
         let state =
@@ -92,7 +92,7 @@ pub async fn change(settings: &Settings, drains: bool, DrainOptions { node, reas
 /// Lists the actors of a server through the operator's socket.
 pub async fn actors(settings: &Settings, ActorsOptions { node, format }: &ActorsOptions) -> Done {
     let node = node.clone().unwrap_or_else(host_name);
-    let answer: NodeTree = OperatorSocket::of(settings)?.get(&format!("/ops/v1/nodes/{node}/tree")).await?;
+    let answer: NodeTree = OperatorClient::of(settings)?.get(&format!("/ops/v1/nodes/{node}/tree")).await?;
     if format.json {
         output::print_json(&json!(answer));
         return Ok(());
@@ -111,7 +111,7 @@ pub async fn restart_actor(settings: &Settings, options: &RestartOptions) -> Don
     let (node, act) = (node.clone().unwrap_or_else(host_name), if *kill { "kill" } else { "restart" });
     let request = ReasonRequest { reason: Some(reason.as_str().to_owned()) };
     let route = format!("/ops/v1/nodes/{node}/actors/{actor}/{act}");
-    let answer: ActorReplaced = OperatorSocket::of(settings)?.post(&route, &request).await?;
+    let answer: ActorReplaced = OperatorClient::of(settings)?.post(&route, &request).await?;
     output::show(format.json, &json!(answer), || {
         let how = if *kill { "is killed" } else { "ends after its messages" };
         format!("{} on {} {how}, and another is started", answer.actor, answer.node)

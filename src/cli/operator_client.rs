@@ -15,12 +15,12 @@ use super::failure::{Failure, FailureKind};
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The operator's socket of the server with this configuration.
-pub struct OperatorSocket {
+pub struct OperatorClient {
     path: PathBuf,
     client: reqwest::Client,
 }
 
-impl OperatorSocket {
+impl OperatorClient {
     /// The socket that the configuration names.
     pub fn of(settings: &Settings) -> Result<Self, Failure> {
         let path = settings.admin.socket_in(&settings.data.dir);
