@@ -55,6 +55,7 @@ mod space;
 mod start_screen;
 mod status;
 mod terminal;
+mod top;
 mod usage;
 mod verify;
 mod whoami;
@@ -96,6 +97,10 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Show whether the server of this configuration is ready, for checks of containers
     Health,
+    /// Watch the actors of a running server and steer them
+    ///
+    /// Keys restart, quarantine, pause, drain and reload; each asks for a reason and is an act on record. `?` lists the keys, `Q` ends.
+    Top(top::Arguments),
     /// Migrate the databases to the current schema
     Migrate(acts::Because),
     /// Create, verify and restore backups
@@ -226,6 +231,10 @@ pub fn main() -> ExitCode {
             settings().and_then(|settings| run(async move { Box::pin(doctor::run(&arguments, &settings)).await }))
         }
         Command::Health => settings().and_then(|settings| run(async move { doctor::health(&settings).await })),
+        Command::Top(arguments) => {
+            let settings = arguments.is_local().then(settings).transpose();
+            settings.and_then(|settings| run(async move { top::run(&arguments, settings.as_ref()).await }))
+        }
         Command::Backup(command) => {
             settings().and_then(|settings| run(async move { backup::run(command, &settings).await }))
         }

@@ -249,7 +249,8 @@ async fn reload_all(layers: &Layers, dry_run: bool, reason: &ActReason, json: bo
 }
 
 /// A report in lines.
-fn reported(ReloadReport { node, dry_run, applied, restart_needed, shadowed, .. }: &ReloadReport) -> String {
+/// The changes of a reload, one a line.
+pub fn reported(ReloadReport { node, dry_run, applied, restart_needed, shadowed, .. }: &ReloadReport) -> String {
     let mut lines = vec![format!("{node} read its configuration")];
     let values = |SettingChanged { path, before, after }: &SettingChanged| format!("{path} {before} → {after}");
     let verb = if *dry_run { "would change" } else { "changed" };

@@ -400,7 +400,7 @@ pub fn page_of(client: &Client, address: &str) -> String {
 }
 
 /// Adds a scheme to a server without one: http for this computer, otherwise https.
-fn with_scheme(server: &str) -> String {
+pub fn with_scheme(server: &str) -> String {
     let is_local = ["localhost", "127.0.0.1", "[::1]"]
         .iter()
         .any(|name| server.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with([':', '/'])));
@@ -417,7 +417,7 @@ fn same(one: &str, other: &str) -> bool {
 }
 
 /// A credential from the environment; it is never written to the profile.
-fn given(variable: &str) -> Option<Secret> {
+pub fn given(variable: &str) -> Option<Secret> {
     std::env::var(variable).ok().filter(|value| !value.is_empty()).map(Secret::presented)
 }
 

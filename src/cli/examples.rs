@@ -182,6 +182,16 @@ pub const ALL: &[Examples] = &[
         lines: &["attache health", "attache health --config /etc/attache/config.toml"],
         note: "Exit codes: 0 the server is ready; 7 no server answers; 75 it is not ready, with the reasons.",
     },
+    Examples {
+        command: "top",
+        lines: &[
+            "attache top # the server of this computer, through the operator's socket",
+            "attache top --all --sort crashes",
+            "attache top --url https://ops.example.com --token-file operator.token",
+            "attache top --once --json | jq '.trees[].tree.children[] | select(.restarts > 0)'",
+        ],
+        note: "ATTACHE_OPERATOR_TOKEN contains the token for --url unless a file is given. An operator with the role look only looks.",
+    },
     of("migrate", &["attache migrate"]),
     of("openapi", &["attache openapi > openapi.json", "attache openapi --ops"]),
     of("backup create", &["attache backup create backup-of-today"]),

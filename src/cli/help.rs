@@ -16,14 +16,14 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Agents", &["agent", "disconnect", "hook", "otlp", "mcp"]),
     (
         "Run a server",
-        &["serve", "check", "config", "doctor", "health", "migrate", "backup", "keys", "admin", "openapi"],
+        &["serve", "check", "config", "doctor", "health", "top", "migrate", "backup", "keys", "admin", "openapi"],
     ),
     ("More", &["completions", "manual", "help"]),
 ];
 
 /// Commands that read the configuration of a server.
 const CONFIGURED: &[&str] =
-    &["serve", "check", "config", "doctor", "health", "migrate", "backup", "keys", "admin", "openapi", "demo"];
+    &["serve", "check", "config", "doctor", "health", "top", "migrate", "backup", "keys", "admin", "openapi", "demo"];
 
 /// The option that they read, in their help.
 const CONFIG: &str = "--config <FILE>  Configuration file [default: config.toml in the working folder, if it exists]";

@@ -43,11 +43,12 @@ pub fn has_bars() -> bool {
 
 /// Text in a style; plain if colours are disabled (`NO_COLOR`, a file, a pipe).
 pub fn styled(style: Style, words: impl std::fmt::Display) -> String {
-    if anstream::AutoStream::choice(&stdout()) == anstream::ColorChoice::Never {
-        words.to_string()
-    } else {
-        format!("{style}{words}{style:#}")
-    }
+    if has_colours() { format!("{style}{words}{style:#}") } else { words.to_string() }
+}
+
+/// Whether standard output has colours: not with `NO_COLOR`, in a file or a pipe, or if `TERM` is `dumb`.
+pub fn has_colours() -> bool {
+    anstream::AutoStream::choice(&stdout()) != anstream::ColorChoice::Never
 }
 
 /// A spinner on standard error until it is dropped or finished; hidden without a terminal.

@@ -48,5 +48,6 @@ mod search;
 mod secrets;
 mod serve;
 mod session;
+mod top;
 mod verify;
 mod witness;

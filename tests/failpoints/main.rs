@@ -16,6 +16,7 @@
 //! | `meter.count`, `meter.counted` | around the transaction that counts usage |
 //! | `rule.pass`, `rule.write`, `rule.written` | each pass of the reader of recorded events, and around its transaction |
 //! | `mail.look`, `mail.sent` | the mailer looks for due mail; a mail was sent and is not marked |
+//! | `top.drawn` | `attache top`, after each frame |
 //! | `lookup.read` | PostgreSQL: before computers are looked up by their secrets |
 //! | `epoch.begun`, `epoch.recorded` | a new epoch of the log has its key; its record is appended, not yet in the main database |
 
@@ -26,3 +27,4 @@ mod death;
 mod notified;
 mod panics;
 mod races;
+mod top;

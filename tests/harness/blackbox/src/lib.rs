@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`world`] | a server in the test's own process, with a clock that the test moves; one method per endpoint |
 //! | [`process`] | the program `attache` as a child process: commands, and a server that can be killed |
+//! | [`terminal`] | such a process at a terminal: keys, and the screen as text |
 //! | [`browser`] | a browser without a window: cookies, forms and pages of a [`world::World`] |
 //! | [`preload`] | libraries that such a process preloads, for faults of its system |
 //! | [`client`] | requests, credentials, responses: the same for both |
@@ -35,6 +36,7 @@ pub mod receiver;
 pub mod sender;
 pub mod site;
 pub mod stream;
+pub mod terminal;
 pub mod witness;
 pub mod world;
 
