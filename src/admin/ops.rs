@@ -65,24 +65,48 @@ pub struct OpsRoute {
 
 /// All routes.
 pub fn routes() -> Vec<OpsRoute> {
-    use OperatorRole::{Look, Operate};
+    [looks(), changes()].into_iter().flatten().collect()
+}
+
+/// The routes that only read.
+fn looks() -> Vec<OpsRoute> {
     let look = |path, handler, description| {
         let handler: MethodRouter<OpsState> = handler;
-        OpsRoute { method: Method::GET, path, role: Look, act: None, description, handler }
-    };
-    let operate = |method, path, act, handler, description| {
-        let handler: MethodRouter<OpsState> = handler;
-        OpsRoute { method, path, role: Operate, act: Some(act), description, handler }
-    };
-    let change = |path, change: ObjectChange, description| {
-        operate(Method::POST, path, change.act(), objects::changes(change), description)
+        OpsRoute { method: Method::GET, path, role: OperatorRole::Look, act: None, description, handler }
     };
     vec![
         look("/acts", get(acts::list), description::LIST_ACTS),
         look("/acts/{id}", get(acts::show), description::SHOW_ACT),
         look("/config", get(config::show), description::SHOW_CONFIG),
-        operate(Method::POST, "/config/reload", ActKind::ConfigReload, post(config::reload), description::RELOAD),
         look("/config/overrides", get(config::overrides), description::LIST_OVERRIDES),
+        look("/cluster", get(node::cluster), description::SHOW_CLUSTER),
+        look("/flow", get(flow::flow), description::SHOW_FLOW),
+        look("/log", get(flow::log), description::SHOW_LOG),
+        look("/stream", get(stream::watch), description::STREAM),
+        look("/nodes/{node}/tree", get(node::tree), description::SHOW_TREE),
+        look("/nodes/{node}/tree/{actor}", get(node::actor), description::SHOW_ACTOR),
+        look("/batches", get(queues::batches), description::LIST_BATCHES),
+        look("/mails", get(queues::mails), description::LIST_MAILS),
+        look("/webhooks", get(queues::webhooks), description::LIST_WEBHOOKS),
+        look("/sessions", get(queues::sessions), description::LIST_SESSIONS),
+        look("/held", get(held::list), description::LIST_HELD),
+        look("/keys", get(keys::list), description::LIST_KEYS),
+        look("/keys/{kind}/{key}", get(keys::show), description::SHOW_KEY),
+        look("/pauses", get(pauses::list), description::LIST_PAUSES),
+    ]
+}
+
+/// The routes that change something.
+fn changes() -> Vec<OpsRoute> {
+    let operate = |method, path, act, handler, description| {
+        let handler: MethodRouter<OpsState> = handler;
+        OpsRoute { method, path, role: OperatorRole::Operate, act: Some(act), description, handler }
+    };
+    let change = |path, change: ObjectChange, description| {
+        operate(Method::POST, path, change.act(), objects::changes(change), description)
+    };
+    vec![
+        operate(Method::POST, "/config/reload", ActKind::ConfigReload, post(config::reload), description::RELOAD),
         operate(
             Method::PUT,
             "/config/overrides/{path}",
@@ -97,12 +121,6 @@ pub fn routes() -> Vec<OpsRoute> {
             delete(config::unset),
             description::UNSET_OVERRIDE,
         ),
-        look("/cluster", get(node::cluster), description::SHOW_CLUSTER),
-        look("/flow", get(flow::flow), description::SHOW_FLOW),
-        look("/log", get(flow::log), description::SHOW_LOG),
-        look("/stream", get(stream::watch), description::STREAM),
-        look("/nodes/{node}/tree", get(node::tree), description::SHOW_TREE),
-        look("/nodes/{node}/tree/{actor}", get(node::actor), description::SHOW_ACTOR),
         operate(
             Method::POST,
             "/nodes/{node}/actors/{actor}/restart",
@@ -120,21 +138,14 @@ pub fn routes() -> Vec<OpsRoute> {
                 description::KILL_ACTOR,
             )
         },
-        look("/batches", get(queues::batches), description::LIST_BATCHES),
         change("/batches/{id}/cancel", ObjectChange::CancelBatch, description::CANCEL_BATCH),
-        look("/mails", get(queues::mails), description::LIST_MAILS),
         change("/mails/{id}/retry", ObjectChange::RetryMail, description::RETRY_MAIL),
         change("/mails/{id}/give_up", ObjectChange::GiveUpMail, description::GIVE_UP_MAIL),
-        look("/webhooks", get(queues::webhooks), description::LIST_WEBHOOKS),
         change("/webhooks/{id}/disable", ObjectChange::DisableWebhook, description::DISABLE_WEBHOOK),
         change("/webhooks/{id}/enable", ObjectChange::EnableWebhook, description::ENABLE_WEBHOOK),
-        look("/sessions", get(queues::sessions), description::LIST_SESSIONS),
         change("/sessions/{id}/end", ObjectChange::EndSession, description::END_SESSION),
-        look("/held", get(held::list), description::LIST_HELD),
         operate(Method::POST, "/held:release", ActKind::HeldRelease, post(held::end), description::RELEASE_HELD),
         operate(Method::POST, "/held:discard", ActKind::HeldDiscard, post(held::end), description::DISCARD_HELD),
-        look("/keys", get(keys::list), description::LIST_KEYS),
-        look("/keys/{kind}/{key}", get(keys::show), description::SHOW_KEY),
         operate(
             Method::POST,
             "/keys/{kind}/{key}/quarantine",
@@ -156,7 +167,6 @@ pub fn routes() -> Vec<OpsRoute> {
             post(keys::order),
             description::RESTART_KEY,
         ),
-        look("/pauses", get(pauses::list), description::LIST_PAUSES),
         operate(Method::POST, "/pauses", ActKind::PauseBegin, post(pauses::begin), description::BEGIN_PAUSE),
         operate(Method::DELETE, "/pauses/{id}", ActKind::PauseEnd, delete(pauses::end), description::END_PAUSE),
         operate(Method::POST, "/nodes/{node}/drain", ActKind::NodeDrain, post(node::drain), description::DRAIN),

@@ -19,6 +19,7 @@ async fn with_operators() -> World {
             uid: None,
             token_sha256: Some(Digest::of(token.as_bytes())),
         };
+        blackbox::receiver::permit(settings);
         settings.admin.changes = true;
         settings.admin.operator =
             vec![operator("desk", TOKEN, OperatorRole::Admin), operator("guest", "opr_guest", OperatorRole::Look)];
@@ -74,7 +75,7 @@ pages! { in with_operators;
     }
 
     async fn a_setting_is_tuned_with_an_end_and_back(world: World, browser: Browser) {
-        sign_in(&world, &browser, TOKEN).await;
+        sign_in(world, browser, TOKEN).await;
         browser.follow("Settings").await;
         browser.fill("Path contains", "actors.mail.queue_max").await;
         browser.press("Show").await;
@@ -121,7 +122,7 @@ pages! { in with_operators;
         for number in 0..1_200 {
             world.event(&machine, &json!([number])).await.held("malformed_envelope");
         }
-        sign_in(&world, &browser, TOKEN).await;
+        sign_in(world, browser, TOKEN).await;
         browser.follow("Held").await;
         browser.select("Held for", "malformed_envelope").await;
         browser.press("Show").await;
@@ -149,8 +150,37 @@ pages! { in with_operators;
         browser.sees("1 still_held").await;
     }
 
+    async fn an_operator_disables_a_webhook_and_ends_a_session(world: World, browser: Browser) {
+        let person = world.person("ada@example.com").await;
+        let body = json!({ "url": "http://127.0.0.1:9/T0/secret", "kinds": ["event.held"] });
+        world.post("/api/v1/webhooks", &person.cookie, &body).await.expect(201);
+        sign_in(world, browser, TOKEN).await;
+        browser.follow("Webhooks").await;
+        browser.sees("127.0.0.1:9").await;
+        assert!(!browser.text().await.contains("secret"));
+        browser.look("webhooks").await;
+        browser.follow("Disable…").await;
+        browser.fill("Reason", "it floods the proxy").await;
+        browser.press("Disable").await;
+        browser.sees("disabled: operator").await;
+        browser.follow("Enable…").await;
+        browser.fill("Reason", "the proxy is fixed").await;
+        browser.press("Enable").await;
+        browser.sees("Disable…").await;
+
+        browser.follow("Sessions").await;
+        browser.look("sessions").await;
+        browser.fill("Account", &person.account.to_string()).await;
+        browser.press("Show").await;
+        browser.follow("End…").await;
+        browser.fill("Reason", "a lost laptop").await;
+        browser.press("End").await;
+        browser.sees("No session is valid").await;
+        world.get("/api/v1/sessions", &person.cookie).await.refused(401, "unauthorized");
+    }
+
     async fn an_operator_who_may_only_look_is_offered_no_change(world: World, browser: Browser) {
-        sign_in(&world, &browser, "opr_guest").await;
+        sign_in(world, browser, "opr_guest").await;
         browser.sees("The servers on this database").await;
         for page in ["nodes", "keys", "held", "flow", "webhooks", "sessions", "settings", "acts"] {
             browser.visit(&format!("http://{}/console/{page}", world.server.admin_address)).await;

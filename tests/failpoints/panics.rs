@@ -294,6 +294,31 @@ async fn an_approval_during_a_panic_applies_once_or_may_be_repeated() {
     assert_eq!(flow::device_token(&server, &device_code).await.expect(200), claimed);
 }
 
+/// A value that `attache admin actor show` prints.
+fn fact(shown: &Value, name: &str) -> Value {
+    shown["facts"].as_array().unwrap().iter().find(|fact| fact["name"] == name).unwrap().clone()
+}
+
+/// The request that failed leads to its key, which has a row and no actor.
+fn the_key_is_shown(home: &Home, crashed: &Value, request: &str) {
+    let key = flow::text(crashed, "key");
+    let of_request = |id: &str| home.run(&["admin", "actor", "crashed", "--request", id, "--json"]).json();
+    assert_eq!((of_request(request), of_request(&key)), (json!([crashed]), json!([])));
+    let shown = home.run(&["admin", "actor", "show", "claims", &key, "--json"]).json();
+    assert_eq!((&shown["entries"], &shown["actor"]), (&json!([crashed]), &Value::Null), "{shown}");
+    assert_eq!(fact(&shown, "registration_type")["row"], "anonymous");
+}
+
+/// The actor of a registration has the values of the row.
+fn the_actor_is_shown(home: &Home, key: &str, secret: &str) {
+    let shown = home.run(&["admin", "actor", "show", "claims", key, "--json"]).json();
+    assert_eq!((&shown["actor"]["busy"], &shown["entries"]), (&json!(false), &json!([])), "{shown}");
+    let state = fact(&shown, "attempt_state");
+    assert_eq!((&state["actor"], &state["row"], &state["differs"]), (&json!("live"), &json!("live"), &json!(false)));
+    assert!(!shown.to_string().contains(secret), "it shows no secret");
+    assert!(home.run(&["admin", "actor", "show", "claims", key]).said().contains("registration_type"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_keeps_crashing_is_quarantined_alone() {
     let (home, server, machine) = world("claims.exchange=panic").await;
@@ -340,26 +365,12 @@ async fn a_key_that_keeps_crashing_is_quarantined_alone() {
     assert!(named(&format!("request.id=\"{request}\"")), "the request of the last crash, {request}: {lines}");
     let (error, until) = (flow::text(&crashed[0], "error"), flow::text(&crashed[0], "quarantined_until"));
     assert!(error.contains("claims.exchange") && until.ends_with('Z'), "{crashed}");
-    let of_request = home.run(&["admin", "actor", "crashed", "--request", &request, "--json"]).json();
-    assert_eq!(of_request, crashed, "the request leads to its key");
-    let of_none = home.run(&["admin", "actor", "crashed", "--request", &poison_id, "--json"]).json();
-    assert_eq!(of_none, json!([]));
-    let shown = home.run(&["admin", "actor", "show", "claims", &poison_id, "--json"]).json();
-    assert_eq!((&shown["entries"][0]["crashes"], &shown["actor"]), (&json!(3), &Value::Null), "{shown}");
-    let fact = |shown: &Value, name: &str| {
-        shown["facts"].as_array().unwrap().iter().find(|fact| fact["name"] == name).unwrap().clone()
-    };
-    assert_eq!(fact(&shown, "registration_type")["row"], "anonymous");
+    the_key_is_shown(&home, &crashed[0], &request);
     let release = || home.run(&["admin", "actor", "release", "claims", &poison_id, "--reason", "it is mended"]);
     let is_served = async || (start(&server, &poison).await.status == 200).then_some(());
     assert!(release().said().contains("is released"));
     eventually("the node released it", is_served).await;
-    let shown = home.run(&["admin", "actor", "show", "claims", &poison_id, "--json"]).json();
-    assert_eq!((&shown["actor"]["busy"], &shown["entries"]), (&json!(false), &json!([])), "{shown}");
-    let state = fact(&shown, "attempt_state");
-    assert_eq!((&state["actor"], &state["row"], &state["differs"]), (&json!("live"), &json!("live"), &json!(false)));
-    assert!(!shown.to_string().contains(&poison), "it shows no secret");
-    home.run(&["admin", "actor", "show", "claims", &poison_id]).said();
+    the_actor_is_shown(&home, &poison_id, &poison);
     release().refused(1, &["in no quarantine"]);
     home.run(&["admin", "actor", "release", "mail", &poison_id, "--reason", "why"])
         .refused(2, &["claims, devices, batches"]);

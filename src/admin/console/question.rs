@@ -73,7 +73,7 @@ fn known(name: &str) -> Result<&'static Deed, Trouble> {
 }
 
 fn parsed(text: &[u8]) -> Result<Parameters, Trouble> {
-    serde_urlencoded::from_bytes(text).map_err(|_| Trouble::not_found("The address cannot be read."))
+    serde_urlencoded::from_bytes(text).map_err(|_| Trouble::unreadable())
 }
 
 /// The message after a change.
@@ -95,7 +95,7 @@ fn told(deed: &Deed, parameters: &Parameters, answer: &Value, back: &str) -> Fla
     Flash { text, undo }
 }
 
-/// The outcomes of held events with their numbers, such as "1000 released, 2 still_held".
+/// The outcomes of held events with their numbers, such as `1000 released, 2 still_held`.
 fn outcomes(answer: &Value) -> String {
     let mut numbers = std::collections::BTreeMap::<&str, usize>::new();
     for ended in answer["ended"].as_array().into_iter().flatten() {

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ::api::connection::Peer;
 use app::App;
-use axum::extract::{FromRequestParts, OptionalFromRequestParts, Query, State};
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::{FromRequestParts, OptionalFromRequestParts, State};
 use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::{Extension, Form};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use chrono::TimeDelta;
@@ -22,7 +23,7 @@ use domain::{Digest, Timestamp};
 use serde::Deserialize;
 
 use super::ConsoleState;
-use super::view::{SignInPage, Trouble};
+use super::view::{PageQuery, SignInPage, Trouble};
 
 /// Time after the sign-in at which a session ends.
 const LASTS: TimeDelta = TimeDelta::hours(8);
@@ -210,7 +211,7 @@ pub struct Next {
 }
 
 /// `GET /console/signin`
-pub async fn show(Query(Next { next }): Query<Next>) -> Response {
+pub async fn show(PageQuery(Next { next }): PageQuery<Next>) -> Response {
     SignInPage::new(own_path(next.as_deref()), None).shown(StatusCode::OK)
 }
 
@@ -226,16 +227,17 @@ pub async fn sign_in(
     State(ConsoleState { app, sessions, limits, .. }): State<ConsoleState>,
     OwnPage(is_https): OwnPage,
     Extension(Peer(peer)): Extension<Peer>,
-    Form(SignIn { token, next }): Form<SignIn>,
-) -> Response {
+    bytes: Bytes,
+) -> Result<Response, Trouble> {
+    let SignIn { token, next } = serde_urlencoded::from_bytes(&bytes).map_err(|_| Trouble::unreadable())?;
     let next = own_path(next.as_deref());
     let presented = Secret::presented(token.trim()).hash();
     let digest = Digest::from(presented);
     if app.live.get().admin.operator_of_token(digest.as_bytes()).is_none() {
-        return match limits.operator_failure(peer.address()) {
+        return Ok(match limits.operator_failure(peer.address()) {
             Ok(()) => SignInPage::new(next, Some("No operator has this token.")).shown(StatusCode::FORBIDDEN),
             Err(limited) => limited.into_response(),
-        };
+        });
     }
     let random = || BASE64_URL_SAFE_NO_PAD.encode(app.rng.bytes::<32>());
     let (secret, csrf, signed_in_at) = (random(), random(), app.clock.now());
@@ -243,7 +245,7 @@ pub async fn sign_in(
     sessions.add(Secret::presented(&secret).hash(), session);
     let mut response = Redirect::to(next).into_response();
     set_cookie(&mut response, &secret, is_https, LASTS.num_seconds());
-    response
+    Ok(response)
 }
 
 /// `POST /console/signout`: ends the session.

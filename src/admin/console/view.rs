@@ -1,9 +1,12 @@
 //! What a page shows: sections with facts and tables. One template renders all pages.
 
 use askama::Template;
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use domain::Timestamp;
+use serde::de::DeserializeOwned;
 use web::asset::versioned;
 use web::{Moment, page};
 
@@ -52,7 +55,6 @@ impl Frame {
     /// The frame of a page at `path`, for an operator. Each page names what is paused.
     pub async fn of(state: &ConsoleState, operator: &Operator, path: &str) -> Self {
         let pauses = state.app.store.service_pauses(state.app.clock.now()).await.unwrap_or_default();
-        let paused = pauses.iter().map(ToString::to_string).collect();
         let link = |(label, href): &(&'static str, &'static str)| NavigationLink {
             label,
             href,
@@ -61,7 +63,7 @@ impl Frame {
         Self {
             operator: Some(Name { name: operator.name.clone(), role: operator.role.as_str() }),
             navigation: NAVIGATION.iter().map(link).collect(),
-            paused,
+            paused: pauses.iter().map(ToString::to_string).collect(),
             flash: operator.flash.clone(),
             ..Self::plain()
         }
@@ -173,6 +175,7 @@ struct Table {
 }
 
 impl Table {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
     fn column(&self, index: &usize) -> Option<&str> {
         self.columns.get(*index).copied()
     }
@@ -395,6 +398,18 @@ pub struct QuestionField {
     pub is_tick: bool,
 }
 
+/// The query of a page.
+#[derive(Debug)]
+pub struct PageQuery<T>(pub T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for PageQuery<T> {
+    type Rejection = Trouble;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Trouble> {
+        api::query::read(parts).map(Self).map_err(|_| Trouble::unreadable())
+    }
+}
+
 /// A page in place of one that cannot be shown.
 #[derive(Debug)]
 pub struct Trouble {
@@ -406,6 +421,12 @@ impl Trouble {
     /// 404 with a sentence.
     pub fn not_found(text: &str) -> Self {
         Self { status: StatusCode::NOT_FOUND, lines: vec![text.to_owned()] }
+    }
+
+    /// 400 for a form or an address that cannot be read.
+    pub fn unreadable() -> Self {
+        let text = "The form or the address cannot be read. Nothing was changed.";
+        Self { status: StatusCode::BAD_REQUEST, lines: vec![text.to_owned()] }
     }
 
     /// 403 for a form of another page.

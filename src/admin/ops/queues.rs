@@ -61,7 +61,7 @@ pub async fn webhooks(
 /// `GET /ops/v1/sessions`: valid sessions.
 pub async fn sessions(
     State(app): State<App>,
-    OpsQuery(PersonSessionQuery { account, person, after }): OpsQuery<SessionQuery>,
+    OpsQuery(PersonSessionQuery { account, person, after }): OpsQuery<PersonSessionQuery>,
 ) -> Result<Json<ObjectPage<PersonSessionEntry>>, Refusal> {
     let filter = SessionFilter { person, account };
     let rows = app.store.sessions_valid(&filter, after, app.clock.now(), PAGE).await?;

@@ -138,8 +138,7 @@ fn words(KeyShown { kind, key, entries, actor, facts }: &KeyShown) -> String {
         }
     });
     for KeyFact { name, actor, row, differs } in facts {
-        let value =
-            |text: &Option<String>| text.as_deref().map_or_else(|| "–".to_owned(), |text| visible(text).to_string());
+        let value = |text: &Option<String>| text.as_deref().map_or_else(|| "–".to_owned(), visible);
         let mark = if *differs { "  ← differs" } else { "" };
         lines.push(format!("  {name:24} actor {:28} row {}{mark}", value(actor), value(row)));
     }

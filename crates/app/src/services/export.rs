@@ -109,8 +109,7 @@ impl AccountExport {
     /// Everything but memories and events.
     async fn account(&self, account: &UserAccountId, person: PersonId) -> Result<Vec<Value>, ExportError> {
         let Ports { store, clock, .. } = &self.ports;
-        let now = clock.now();
-        let mut all = Vec::new();
+        let (now, mut all) = (clock.now(), Vec::new());
         if let Some(row) = store.account_by_id(account).await? {
             all.push(json!({
                 "kind": "account",

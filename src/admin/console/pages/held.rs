@@ -1,6 +1,6 @@
 //! `/console/held`: held events, released and discarded in bulk.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use domain::held::HoldReason;
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use wire::ops::{HeldPage, HeldShown};
 
 use crate::admin::console::ConsoleState;
 use crate::admin::console::session::Operator;
-use crate::admin::console::view::{Cell, Filter, Frame, Row, Section, Trouble, View, query, question};
+use crate::admin::console::view::{Cell, Filter, Frame, PageQuery, Row, Section, Trouble, View, query, question};
 
 const HERE: &str = "/console/held";
 
@@ -25,7 +25,7 @@ pub struct HeldQuery {
 pub async fn list(
     State(state): State<ConsoleState>,
     operator: Operator,
-    Query(HeldQuery { held_for, sender, before }): Query<HeldQuery>,
+    PageQuery(HeldQuery { held_for, sender, before }): PageQuery<HeldQuery>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let given = [("reason", held_for.as_str()), ("sender", &sender), ("before", &before)];
@@ -59,7 +59,8 @@ pub async fn list(
         .table(&columns, held.iter().map(row).collect(), "No event is held.")
         .ticks(ticks, &here)
         .next(next);
-    if !held.is_empty() && !(held_for.is_empty() && sender.is_empty()) {
+    let is_filtered = !held_for.is_empty() || !sender.is_empty();
+    if is_filtered && !held.is_empty() {
         section = section
             .link(question(&operator, "Release all that match…", "held_release", &filter, &here))
             .link(question(&operator, "Discard all that match…", "held_discard", &filter, &here));

@@ -1,6 +1,6 @@
 //! `/console/acts`: the record of operators' acts.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::response::Response;
 use domain::Timestamp;
 use domain::act::ActKind;
@@ -10,7 +10,7 @@ use wire::ops::{ActEntry, ActPage, ActShown};
 
 use crate::admin::console::ConsoleState;
 use crate::admin::console::session::Operator;
-use crate::admin::console::view::{Cell, Filter, Frame, Row, Section, Trouble, View, query};
+use crate::admin::console::view::{Cell, Filter, Frame, PageQuery, Row, Section, Trouble, View, query};
 
 const HERE: &str = "/console/acts";
 
@@ -31,7 +31,7 @@ pub struct ActQuery {
 pub async fn list(
     State(state): State<ConsoleState>,
     operator: Operator,
-    Query(ActQuery { act, target, by, before }): Query<ActQuery>,
+    PageQuery(ActQuery { act, target, by, before }): PageQuery<ActQuery>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let given = [("act", act.as_str()), ("target", &target), ("by", &by)];

@@ -1,13 +1,13 @@
 //! `/console/sessions`: signed-in browsers of people.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
 use wire::ops::{ObjectPage, PersonSessionEntry};
 
 use crate::admin::console::ConsoleState;
 use crate::admin::console::session::Operator;
-use crate::admin::console::view::{Cell, Filter, Frame, Row, Section, Trouble, View, query, question};
+use crate::admin::console::view::{Cell, Filter, Frame, PageQuery, Row, Section, Trouble, View, query, question};
 
 const HERE: &str = "/console/sessions";
 
@@ -24,7 +24,7 @@ pub struct SessionPageQuery {
 pub async fn list(
     State(state): State<ConsoleState>,
     operator: Operator,
-    Query(SessionPageQuery { account, person, after }): Query<SessionQuery>,
+    PageQuery(SessionPageQuery { account, person, after }): PageQuery<SessionPageQuery>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let filter = [("account", account.as_str()), ("person", person.as_str())];

@@ -1,6 +1,6 @@
 //! `/console/settings`: the settings of this node, and overrides.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
 use wire::ops::{OverrideList, SettingEntry, SettingList};
@@ -8,7 +8,7 @@ use wire::ops::{OverrideList, SettingEntry, SettingList};
 use super::nodes::{OVERRIDE_COLUMNS, overridden};
 use crate::admin::console::ConsoleState;
 use crate::admin::console::session::Operator;
-use crate::admin::console::view::{Cell, Filter, Frame, Row, Section, Trouble, View, question};
+use crate::admin::console::view::{Cell, Filter, Frame, PageQuery, Row, Section, Trouble, View, question};
 
 const HERE: &str = "/console/settings";
 
@@ -27,7 +27,7 @@ pub struct SettingQuery {
 pub async fn list(
     State(state): State<ConsoleState>,
     operator: Operator,
-    Query(SettingQuery { path, change }): Query<SettingQuery>,
+    PageQuery(SettingQuery { path, change }): PageQuery<SettingQuery>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let OverrideList { overrides } = state.api.get(&operator, "/config/overrides").await?;

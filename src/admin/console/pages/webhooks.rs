@@ -1,13 +1,13 @@
 //! `/console/webhooks`: endpoints of accounts.
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
 use wire::ops::{AccountWebhookEntry, ObjectPage};
 
 use crate::admin::console::ConsoleState;
 use crate::admin::console::session::Operator;
-use crate::admin::console::view::{Cell, Frame, Row, Section, Trouble, View, query, question};
+use crate::admin::console::view::{Cell, Frame, PageQuery, Row, Section, Trouble, View, query, question};
 
 const HERE: &str = "/console/webhooks";
 
@@ -22,7 +22,7 @@ pub struct WebhookPageQuery {
 pub async fn list(
     State(state): State<ConsoleState>,
     operator: Operator,
-    Query(WebhookPageQuery { after }): Query<WebhookQuery>,
+    PageQuery(WebhookPageQuery { after }): PageQuery<WebhookPageQuery>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let given: &[(&str, &str)] = if after.is_empty() { &[] } else { &[("after", &after)] };
