@@ -1,13 +1,15 @@
 //! The console: pages for operators with a browser (`docs/decisions/0045-console.md`).
 //!
 //! Every page reads the operator's API, and every change is one request to it, in the name of the signed-in operator. So roles, refusals and the
-//! record of acts are those of the API. Pages work without a script; a change is a question with a reason, then a form.
+//! record of acts have one definition. Pages work without a script; a change is a question with a reason, then a form.
 
 mod api;
 mod deeds;
 mod pages;
 mod question;
 mod session;
+mod sessions;
+mod state;
 mod view;
 
 use std::sync::Arc;
@@ -16,34 +18,20 @@ use ::api::limits::RateLimiters;
 use api::ConsoleApi;
 use app::App;
 use axum::Router;
-use axum::extract::{FromRef, State};
+use axum::extract::State;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 
-use session::Sessions;
-
-/// The state of the pages.
-#[derive(Debug, Clone)]
-pub struct ConsoleState {
-    app: App,
-    api: ConsoleApi,
-    sessions: Sessions,
-    limits: Arc<RateLimiters>,
-}
-
-impl FromRef<ConsoleState> for App {
-    fn from_ref(state: &ConsoleState) -> Self {
-        state.app.clone()
-    }
-}
+use sessions::ConsoleSessions;
+use state::ConsoleState;
 
 /// The pages. `ops` is the operator's API.
 pub fn router<S: Clone + Send + Sync + 'static>(app: &App, ops: Router, limits: &Arc<RateLimiters>) -> Router<S> {
     let state = ConsoleState {
         app: app.clone(),
         api: ConsoleApi::new(ops),
-        sessions: Sessions::default(),
+        sessions: ConsoleSessions::default(),
         limits: Arc::clone(limits),
     };
     Router::new()

@@ -50,7 +50,7 @@ pub enum Command {
         /// Replace the override of another operator
         #[arg(long)]
         replace: bool,
-        /// Only check the value, and say what it does with the present numbers of the running server
+        /// Only check the value, and name its effect on the present numbers of the running server
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
@@ -174,7 +174,7 @@ async fn set(
     Ok(())
 }
 
-/// Says what a value would do, by the running server.
+/// Prints the effect of a value, by the running server.
 async fn preview(
     path: &str,
     value: String,

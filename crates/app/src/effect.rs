@@ -13,7 +13,7 @@ pub fn effect(path: &str, before: &Value, after: &Value, tree: &Node) -> String 
     }
     let change = format!("{before} → {after}");
     let Some(number) = after.as_u64() else { return change };
-    let Some((kind, knob)) = knob(path, tree) else {
+    let Some((kind, compared)) = compared(path, tree) else {
         return if path.starts_with("limits.") {
             format!("{change}: the counts of all clients start from nothing")
         } else {
@@ -21,7 +21,7 @@ pub fn effect(path: &str, before: &Value, after: &Value, tree: &Node) -> String 
         };
     };
     let concerned = tree.children.iter().filter(|child| kind.is_none_or(|kind| child.kind == kind));
-    let mut sentences: Vec<(u64, String)> = concerned.filter_map(|child| sentence(child, knob, number)).collect();
+    let mut sentences: Vec<(u64, String)> = concerned.filter_map(|child| sentence(child, compared, number)).collect();
     sentences.sort_by(|(one, _), (other, _)| other.cmp(one));
     let more = sentences.len().saturating_sub(NAMED_MAX);
     let mut words: Vec<String> = sentences.into_iter().take(NAMED_MAX).map(|(_, words)| words).collect();
@@ -29,20 +29,20 @@ pub fn effect(path: &str, before: &Value, after: &Value, tree: &Node) -> String 
         words.push(format!("{more} more actors"));
     }
     if words.is_empty() {
-        words.push(format!("no actor {}", knob.reached()));
+        words.push(format!("no actor {}", compared.reached()));
     }
     format!("{change}: {}", words.join("; "))
 }
 
 /// A setting that is compared with a number of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Knob {
+enum Compared {
     Queue,
     Live,
     Restarts,
 }
 
-impl Knob {
+impl Compared {
     fn reached(self) -> &'static str {
         match self {
             Self::Queue => "has as many messages now",
@@ -52,37 +52,37 @@ impl Knob {
     }
 }
 
-/// The kind and the knob of `actors.<knob>` or `actors.<kind>.<knob>`.
-fn knob<'p>(path: &'p str, tree: &Node) -> Option<(Option<&'p str>, Knob)> {
+/// The kind of actor in `actors.<kind>.<setting>`, if the path names one, and the number for comparison.
+fn compared<'p>(path: &'p str, tree: &Node) -> Option<(Option<&'p str>, Compared)> {
     let rest = path.strip_prefix("actors.")?;
     let own = rest.split_once('.').filter(|(kind, _)| tree.children.iter().any(|child| child.kind == *kind));
     let (kind, name) = own.map_or((None, rest), |(kind, name)| (Some(kind), name));
-    let knob = match name {
-        "queue_max" => Knob::Queue,
-        "live_max" => Knob::Live,
-        "restart.restarts_max" => Knob::Restarts,
+    let compared = match name {
+        "queue_max" => Compared::Queue,
+        "live_max" => Compared::Live,
+        "restart.restarts_max" => Compared::Restarts,
         _ => return None,
     };
-    Some((kind, knob))
+    Some((kind, compared))
 }
 
-/// What the new number means for one actor, with the size of the effect; `None` if it has none now.
-fn sentence(Node { name, queued, live, budget, .. }: &Node, knob: Knob, number: u64) -> Option<(u64, String)> {
+/// The meaning of the new number for one actor, with the size of the effect; `None` if it has none now.
+fn sentence(Node { name, queued, live, budget, .. }: &Node, compared: Compared, number: u64) -> Option<(u64, String)> {
     let over = |present: u64| present.checked_sub(number).map(|over| over + 1);
-    match knob {
-        Knob::Queue if *live <= 1 => {
+    match compared {
+        Compared::Queue if *live <= 1 => {
             let ends = over(*queued)?;
             Some((ends, format!("{queued} messages wait in {name}; its senders get 424 until {ends} are done")))
         }
-        Knob::Live => {
+        Compared::Live => {
             let ends = over(*live)?;
             Some((ends, format!("{live} actors of {name} live; no further one is started until {ends} have ended")))
         }
-        Knob::Restarts => {
+        Compared::Restarts => {
             let left = u64::from(budget.filter(|budget| budget.more_in_ms.is_some())?.restarts_left);
             Some((0, format!("{name} has {left} restarts left now; its next failure is judged by the new number")))
         }
-        Knob::Queue => None,
+        Compared::Queue => None,
     }
 }
 

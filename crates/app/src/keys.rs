@@ -62,7 +62,7 @@ impl App {
         Ok(keys)
     }
 
-    /// One key: its crashes and quarantines, its actor on this node, and the state of that beside the row.
+    /// One key: its crashes and quarantines, its actor on this node, and its state with the row.
     #[boxed]
     pub async fn key(&self, key: ActorKey) -> Result<KeyShown, StoreError> {
         let (kind, id) = (key.kind.as_str(), key.id.to_string());
@@ -117,7 +117,7 @@ impl App {
     }
 }
 
-/// The values of an actor beside those of its row.
+/// The values of an actor and of its row.
 fn beside(actor: Facts, row: Facts) -> Vec<KeyFact> {
     let mut row: Vec<(&str, String)> = row;
     let mut facts = Vec::new();

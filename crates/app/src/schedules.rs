@@ -12,11 +12,11 @@ use super::supervised;
 pub(super) struct LiveSchedules {
     /// `log.checkpoint_every`: the sequencer, and the witnesses.
     pub checkpoint: LiveSchedule,
-    /// `log.remember_every`.
+    /// `log.remember_every`: the actor that remembers checkpoints.
     pub remember: LiveSchedule,
-    /// `consent.outbox_every`.
+    /// `consent.outbox_every`: changes of consent and acts.
     pub outbox: LiveSchedule,
-    /// `janitor.every`.
+    /// `janitor.every`: expired records.
     pub janitor: LiveSchedule,
 }
 

@@ -206,7 +206,7 @@ pub struct OverrideEntry {
     pub until: Option<String>,
     /// Who set it.
     pub set_by: String,
-    /// What it does with the present numbers of the node that answers, in the answer to the request that set it or to its dry run.
+    /// Its effect on the present numbers of the node that answers, in the answer to the request that set it or to its dry run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<String>,
     /// Id of the recorded act, in the answer to the request that set it.
@@ -379,7 +379,7 @@ pub struct NodeTree {
     pub id: NodeId,
     /// Name of its host.
     pub node: String,
-    /// Time at which the tree was so, RFC 3339. Other nodes than the one that answers write theirs every five seconds.
+    /// Time at which the tree was so, RFC 3339. Another node than the one that answers writes its tree every five seconds.
     pub at: String,
     /// Milliseconds since then.
     pub age_ms: u64,

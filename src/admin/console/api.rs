@@ -9,7 +9,7 @@ use serde_json::Value;
 use tower::ServiceExt as _;
 use wire::ops::OperatorError;
 
-use super::session::Operator;
+use super::sessions::ConsoleOperator;
 use crate::admin::ops::Insider;
 
 /// The operator's API, called within the process.
@@ -19,9 +19,9 @@ pub struct ConsoleApi(Router);
 /// A refusal of the API.
 #[derive(Debug)]
 pub struct Refused {
-    /// Its status.
+    /// Status of the response.
     pub status: StatusCode,
-    /// Its body.
+    /// Body of the response.
     pub error: OperatorError,
 }
 
@@ -32,7 +32,7 @@ impl ConsoleApi {
     }
 
     /// Reads a route.
-    pub async fn get<T: DeserializeOwned>(&self, operator: &Operator, route: &str) -> Result<T, Refused> {
+    pub async fn get<T: DeserializeOwned>(&self, operator: &ConsoleOperator, route: &str) -> Result<T, Refused> {
         let answer = self.call(operator, &Method::GET, route, None).await?;
         serde_json::from_value(answer).map_err(|error| Refused::unreadable(&error))
     }
@@ -40,7 +40,7 @@ impl ConsoleApi {
     /// Sends a request and returns the body of the answer.
     pub async fn call(
         &self,
-        operator: &Operator,
+        operator: &ConsoleOperator,
         method: &Method,
         route: &str,
         body: Option<&Value>,

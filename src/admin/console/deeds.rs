@@ -5,7 +5,7 @@ use domain::operator::OperatorRole;
 use domain::service_pause::ServicePart;
 use serde_json::{Map, Value, json};
 
-/// The parameters of a question: those of its link, then those of its form.
+/// The parameters of a question: the values of its link, then of its form.
 pub type Parameters = Vec<(String, String)>;
 
 /// A change that the pages offer.
@@ -15,30 +15,30 @@ pub struct Deed {
     pub name: &'static str,
     /// Method of the request.
     pub method: Method,
-    /// Route of the request; `{name}` stands for a parameter.
+    /// Route of the request; `{name}` is a parameter.
     pub route: &'static str,
     /// The role that the request needs.
     pub role: OperatorRole,
-    /// What the button says; `{name}` stands for a parameter.
+    /// Label of the button; `{name}` is a parameter.
     pub verb: &'static str,
-    /// The object; `{name}` stands for a parameter.
+    /// The object; `{name}` is a parameter.
     pub object: &'static str,
-    /// What the change does.
+    /// The effect of the change, in sentences.
     pub effect: &'static str,
-    /// Fields of the form beside the reason.
+    /// Fields of the form, without the reason.
     pub fields: &'static [Field],
-    /// Parameters that the body repeats, beside the fields.
+    /// Parameters that the body repeats, without the fields.
     pub body: &'static [&'static str],
-    /// What the question shows of the present state.
+    /// The present state, as the question shows it.
     pub preview: Preview,
     /// Label and name of the deed that undoes it with the same parameters.
     pub undo: Option<(&'static str, &'static str)>,
 }
 
-/// What a question shows of the present state.
+/// The present state in a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preview {
-    /// Nothing.
+    /// The question shows none.
     None,
     /// The differences of the configuration.
     Reload,
@@ -53,7 +53,7 @@ pub enum Preview {
 pub struct Field {
     /// Name of the member in the body.
     pub name: &'static str,
-    /// Its label.
+    /// Label of the field.
     pub label: &'static str,
     /// A sentence about its values.
     pub hint: &'static str,
@@ -98,7 +98,7 @@ const PLAIN: Deed = Deed {
     undo: None,
 };
 
-/// All deeds.
+/// All changes that the pages offer.
 pub const DEEDS: &[Deed] = &[
     Deed {
         name: "actor_restart",
@@ -295,6 +295,17 @@ pub const DEEDS: &[Deed] = &[
     },
 ];
 
+/// A value in an address.
+fn encoded(value: &str) -> percent_encoding::PercentEncode<'_> {
+    percent_encoding::utf8_percent_encode(value, percent_encoding::NON_ALPHANUMERIC)
+}
+
+/// A query string.
+pub fn query(parameters: &[(&str, &str)]) -> String {
+    let pairs: Vec<String> = parameters.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    pairs.join("&")
+}
+
 /// The deed with this name.
 pub fn named(name: &str) -> Option<&'static Deed> {
     DEEDS.iter().find(|deed| deed.name == name)
@@ -322,13 +333,11 @@ impl Deed {
 
     /// Route and body of the request with these parameters; a `DELETE` has its parameters in the query.
     pub fn request(&self, parameters: &[(String, String)]) -> (String, Option<Value>) {
-        let encoded =
-            |value: &str| percent_encoding::utf8_percent_encode(value, percent_encoding::NON_ALPHANUMERIC).to_string();
-        let route = Self::filled(self.route, parameters, encoded);
+        let route = Self::filled(self.route, parameters, |value| encoded(value).to_string());
         let names = self.fields.iter().map(|field| field.name).chain(self.body.iter().copied()).chain(["reason"]);
         let members: Vec<(&str, &str)> = names.filter_map(|name| Some((name, value(parameters, name)?))).collect();
         if self.method == Method::DELETE {
-            return (format!("{route}?{}", super::view::query(&members)), None);
+            return (format!("{route}?{}", query(&members)), None);
         }
         let is_tick = |name: &str| self.fields.iter().any(|field| field.name == name && field.is_tick);
         let until_unset = value(parameters, "until_unset").is_some();
@@ -378,7 +387,7 @@ mod tests {
         assert_eq!(route, "/config/overrides/limits%2Ex%2Fy");
         assert_eq!(body, Some(json!({ "value": "7", "until_unset": true, "reason": "why" })));
         let (route, body) = named("pause_end").unwrap().request(&parameters(&[("id", "1"), ("reason", "it is over")]));
-        assert_eq!((route.as_str(), body), ("/pauses/1?reason=it+is+over", None));
+        assert_eq!((route.as_str(), body), ("/pauses/1?reason=it%20is%20over", None));
         let title = named("actor_restart").unwrap().title(&parameters(&[("actor", "mail"), ("node", "n1")]));
         assert_eq!(title, "Restart mail on n1?");
     }

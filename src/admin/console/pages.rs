@@ -1,4 +1,4 @@
-//! The pages.
+//! The handlers of the pages.
 
 pub mod actors;
 pub mod flow;

@@ -9,19 +9,20 @@ use serde_json::{Value, json};
 use web::page;
 use wire::ops::{HeldEnded, ReloadReport};
 
-use super::ConsoleState;
 use super::api::Refused;
-use super::deeds::{Deed, Parameters, Preview, named, value};
-use super::session::{Flash, Operator, OwnPage, own_path};
-use super::view::{Frame, QuestionField, QuestionPage, Trouble, query};
+use super::deeds::{Deed, Parameters, Preview, named, query, value};
+use super::session::{OwnPage, own_path};
+use super::sessions::{ConsoleOperator, NextMessage};
+use super::state::ConsoleState;
+use super::view::{ConsoleFrame, QuestionField, QuestionPage, Trouble};
 
 /// A reason for requests that change nothing.
 const LOOKS: &str = "a preview of the console";
 
-/// `GET /console/do/{deed}`: asks for the reason, and shows what the change does.
+/// `GET /console/do/{deed}`: asks for the reason, and names the effect.
 pub async fn ask(
     State(state): State<ConsoleState>,
-    operator: Operator,
+    operator: ConsoleOperator,
     Path(deed): Path<String>,
     RawQuery(text): RawQuery,
 ) -> Result<Response, Trouble> {
@@ -33,7 +34,7 @@ pub async fn ask(
 /// `POST /console/do/{deed}`: carries the change out.
 pub async fn answer(
     State(state): State<ConsoleState>,
-    operator: Operator,
+    operator: ConsoleOperator,
     OwnPage(_): OwnPage,
     Path(deed): Path<String>,
     bytes: Bytes,
@@ -77,7 +78,7 @@ fn parsed(text: &[u8]) -> Result<Parameters, Trouble> {
 }
 
 /// The message after a change.
-fn told(deed: &Deed, parameters: &Parameters, answer: &Value, back: &str) -> Flash {
+fn told(deed: &Deed, parameters: &Parameters, answer: &Value, back: &str) -> NextMessage {
     let title = deed.title(parameters);
     let act = answer["act_id"].as_str().or(answer["id"].as_str()).unwrap_or_default();
     let outcome = if deed.preview == Preview::Held { format!(" {}.", outcomes(answer)) } else { String::new() };
@@ -92,7 +93,7 @@ fn told(deed: &Deed, parameters: &Parameters, answer: &Value, back: &str) -> Fla
         own.push(("back", back));
         (label.to_owned(), format!("/console/do/{undo}?{}", query(&own)))
     });
-    Flash { text, undo }
+    NextMessage { text, undo }
 }
 
 /// The outcomes of held events with their numbers, such as `1000 released, 2 still_held`.
@@ -128,12 +129,12 @@ fn filter(parameters: &Parameters) -> Value {
     filter
 }
 
-/// What a question shows of the present state: lines, and values that the form repeats.
+/// The present state in a question: lines, and values that the form repeats.
 type Seen = (Vec<String>, Vec<(String, String)>);
 
 async fn preview(
     state: &ConsoleState,
-    operator: &Operator,
+    operator: &ConsoleOperator,
     deed: &Deed,
     parameters: &Parameters,
 ) -> Result<Seen, Refused> {
@@ -197,7 +198,7 @@ fn differences(ReloadReport { applied, restart_needed, shadowed, .. }: &ReloadRe
 /// The page with the question.
 async fn asked(
     state: &ConsoleState,
-    operator: &Operator,
+    operator: &ConsoleOperator,
     deed: &'static Deed,
     parameters: Parameters,
     mut errors: Vec<String>,
@@ -226,7 +227,7 @@ async fn asked(
     let hidden = kept.cloned().chain(repeated.iter().cloned()).collect();
     let back = own_path(value(&parameters, "back")).to_owned();
     let template = QuestionPage {
-        frame: Frame::of(state, operator, &back).await,
+        frame: ConsoleFrame::of(state, operator, &back).await,
         title: deed.title(&parameters),
         effect: deed.effect.to_owned(),
         preview: lines,

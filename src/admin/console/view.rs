@@ -1,4 +1,4 @@
-//! What a page shows: sections with facts and tables. One template renders all pages.
+//! The content of a page: sections with facts and tables. One template renders all pages.
 
 use askama::Template;
 use axum::extract::FromRequestParts;
@@ -10,9 +10,10 @@ use serde::de::DeserializeOwned;
 use web::asset::versioned;
 use web::{Moment, page};
 
-use super::ConsoleState;
 use super::api::Refused;
-use super::session::{Flash, Operator};
+use super::deeds::query;
+use super::sessions::{ConsoleOperator, NextMessage};
+use super::state::ConsoleState;
 
 /// The pages of the navigation, with their paths.
 const NAVIGATION: &[(&str, &str)] = &[
@@ -27,15 +28,15 @@ const NAVIGATION: &[(&str, &str)] = &[
     ("Acts", "/console/acts"),
 ];
 
-/// What every page has around its content.
+/// The frame of every page.
 #[derive(Debug)]
-pub struct Frame {
+pub struct ConsoleFrame {
     style: String,
     icon: String,
     operator: Option<Name>,
     navigation: Vec<NavigationLink>,
     paused: Vec<String>,
-    flash: Option<Flash>,
+    flash: Option<NextMessage>,
 }
 
 #[derive(Debug)]
@@ -51,9 +52,9 @@ struct NavigationLink {
     is_here: bool,
 }
 
-impl Frame {
-    /// The frame of a page at `path`, for an operator. Each page names what is paused.
-    pub async fn of(state: &ConsoleState, operator: &Operator, path: &str) -> Self {
+impl ConsoleFrame {
+    /// The frame of a page at `path`, for an operator. Each page lists the pauses.
+    pub async fn of(state: &ConsoleState, operator: &ConsoleOperator, path: &str) -> Self {
         let pauses = state.app.store.service_pauses(state.app.clock.now()).await.unwrap_or_default();
         let link = |(label, href): &(&'static str, &'static str)| NavigationLink {
             label,
@@ -78,21 +79,21 @@ impl Frame {
 /// A page of sections.
 #[derive(Debug, Template)]
 #[template(path = "console.html")]
-pub struct View {
-    frame: Frame,
+pub struct SectionPage {
+    frame: ConsoleFrame,
     title: String,
     lead: String,
     links: Vec<Link>,
-    sections: Vec<Section>,
+    sections: Vec<PageSection>,
 }
 
-impl View {
+impl SectionPage {
     /// A page without sections.
-    pub fn new(frame: Frame, title: impl Into<String>, lead: impl Into<String>) -> Self {
+    pub fn new(frame: ConsoleFrame, title: impl Into<String>, lead: impl Into<String>) -> Self {
         Self { frame, title: title.into(), lead: lead.into(), links: Vec::new(), sections: Vec::new() }
     }
 
-    /// Adds a link beside the title.
+    /// Adds a link to the head of the page.
     #[must_use]
     pub fn link(mut self, link: Option<Link>) -> Self {
         self.links.extend(link);
@@ -101,12 +102,12 @@ impl View {
 
     /// Adds a section.
     #[must_use]
-    pub fn section(mut self, section: Section) -> Self {
+    pub fn section(mut self, section: PageSection) -> Self {
         self.sections.push(section);
         self
     }
 
-    /// The response.
+    /// The response with this page.
     pub fn shown(&self) -> Response {
         page(StatusCode::OK, self)
     }
@@ -115,14 +116,20 @@ impl View {
 /// A link to a page or to a question.
 #[derive(Debug, Clone)]
 pub struct Link {
-    /// Its text.
+    /// Text of the link.
     pub label: String,
-    /// Its address.
+    /// Address of the link.
     pub href: String,
 }
 
 /// A question of the deed with these parameters, if the operator has the role; `back` is the page after it.
-pub fn question(operator: &Operator, label: &str, deed: &str, parameters: &[(&str, &str)], back: &str) -> Option<Link> {
+pub fn question(
+    operator: &ConsoleOperator,
+    label: &str,
+    deed: &str,
+    parameters: &[(&str, &str)],
+    back: &str,
+) -> Option<Link> {
     let needed = super::deeds::named(deed)?.role;
     if !operator.may_change || operator.role < needed {
         return None;
@@ -132,18 +139,13 @@ pub fn question(operator: &Operator, label: &str, deed: &str, parameters: &[(&st
     Some(Link { label: label.to_owned(), href: format!("/console/do/{deed}?{}", query(&parameters)) })
 }
 
-/// A query string.
-pub fn query(parameters: &[(&str, &str)]) -> String {
-    serde_urlencoded::to_string(parameters).unwrap_or_default()
-}
-
 /// A part of a page.
 #[derive(Debug, Default)]
-pub struct Section {
+pub struct PageSection {
     heading: String,
     lead: String,
-    filters: Vec<Filter>,
-    facts: Vec<(String, Cell)>,
+    filters: Vec<FilterField>,
+    facts: Vec<(String, TableCell)>,
     table: Option<Table>,
     text: Option<String>,
     links: Vec<Link>,
@@ -152,10 +154,10 @@ pub struct Section {
 
 /// A field of the form that filters a table.
 #[derive(Debug)]
-pub struct Filter {
+pub struct FilterField {
     /// Name of the parameter.
     pub name: &'static str,
-    /// Its label.
+    /// Label of the field.
     pub label: &'static str,
     /// The present value.
     pub value: String,
@@ -184,21 +186,21 @@ impl Table {
 /// A row of a table. Its first cell is its heading.
 #[derive(Debug, Default)]
 pub struct Row {
-    cells: Vec<Cell>,
+    cells: Vec<TableCell>,
     links: Vec<Link>,
     tick: Option<String>,
 }
 
 /// A cell of a table, or the value of a fact.
 #[derive(Debug, Clone, Default)]
-pub struct Cell {
+pub struct TableCell {
     text: String,
     href: Option<String>,
     class: &'static str,
     moment: Option<Moment>,
 }
 
-impl Section {
+impl PageSection {
     /// A section with a heading.
     pub fn new(heading: impl Into<String>) -> Self {
         Self { heading: heading.into(), ..Self::default() }
@@ -212,13 +214,13 @@ impl Section {
 
     /// Adds the form that filters.
     #[must_use]
-    pub fn filters(self, filters: Vec<Filter>) -> Self {
+    pub fn filters(self, filters: Vec<FilterField>) -> Self {
         Self { filters, ..self }
     }
 
     /// Adds a name with its value.
     #[must_use]
-    pub fn fact(mut self, name: impl Into<String>, value: impl Into<Cell>) -> Self {
+    pub fn fact(mut self, name: impl Into<String>, value: impl Into<TableCell>) -> Self {
         self.facts.push((name.into(), value.into()));
         self
     }
@@ -261,7 +263,7 @@ impl Section {
 
 impl Row {
     /// A row with these cells.
-    pub fn new(cells: impl IntoIterator<Item = Cell>) -> Self {
+    pub fn new(cells: impl IntoIterator<Item = TableCell>) -> Self {
         Self { cells: cells.into_iter().collect(), ..Self::default() }
     }
 
@@ -279,7 +281,7 @@ impl Row {
     }
 }
 
-impl Cell {
+impl TableCell {
     /// Text in the font of ids.
     pub fn mono(text: impl Into<String>) -> Self {
         Self { text: text.into(), class: "mono", ..Self::default() }
@@ -310,29 +312,29 @@ impl Cell {
     }
 }
 
-impl From<&str> for Cell {
+impl From<&str> for TableCell {
     fn from(text: &str) -> Self {
         Self { text: text.to_owned(), ..Self::default() }
     }
 }
 
-impl From<String> for Cell {
+impl From<String> for TableCell {
     fn from(text: String) -> Self {
         Self { text, ..Self::default() }
     }
 }
 
-impl From<Option<&str>> for Cell {
+impl From<Option<&str>> for TableCell {
     fn from(text: Option<&str>) -> Self {
         Self::from(text.unwrap_or("–"))
     }
 }
 
-/// The sign-in.
+/// The page of the sign-in.
 #[derive(Debug, Template)]
 #[template(path = "console_signin.html")]
 pub struct SignInPage {
-    frame: Frame,
+    frame: ConsoleFrame,
     next: String,
     error: Option<&'static str>,
 }
@@ -340,10 +342,10 @@ pub struct SignInPage {
 impl SignInPage {
     /// The sign-in that leads to the page `next`.
     pub fn new(next: &str, error: Option<&'static str>) -> Self {
-        Self { frame: Frame::plain(), next: next.to_owned(), error }
+        Self { frame: ConsoleFrame::plain(), next: next.to_owned(), error }
     }
 
-    /// The response.
+    /// The response with this page.
     pub fn shown(&self, status: StatusCode) -> Response {
         page(status, self)
     }
@@ -353,19 +355,19 @@ impl SignInPage {
 #[derive(Debug, Template)]
 #[template(path = "console_question.html")]
 pub struct QuestionPage {
-    /// What is around it.
-    pub frame: Frame,
+    /// The frame of the page.
+    pub frame: ConsoleFrame,
     /// The question, which names the object.
     pub title: String,
-    /// What the change does.
+    /// The effect of the change, in sentences.
     pub effect: String,
-    /// What it would do now.
+    /// The present state, a line each.
     pub preview: Vec<String>,
     /// Why it was refused.
     pub errors: Vec<String>,
     /// Values that the form repeats.
     pub hidden: Vec<(String, String)>,
-    /// Fields.
+    /// Fields of the form, without the reason.
     pub fields: Vec<QuestionField>,
     /// The reason so far.
     pub reason: String,
@@ -386,7 +388,7 @@ pub struct QuestionPage {
 pub struct QuestionField {
     /// Name of the parameter.
     pub name: &'static str,
-    /// Its label.
+    /// Label of the field.
     pub label: &'static str,
     /// A sentence about its values.
     pub hint: &'static str,
@@ -400,9 +402,9 @@ pub struct QuestionField {
 
 /// The query of a page.
 #[derive(Debug)]
-pub struct PageQuery<T>(pub T);
+pub struct ConsoleQuery<T>(pub T);
 
-impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for PageQuery<T> {
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for ConsoleQuery<T> {
     type Rejection = Trouble;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Trouble> {
@@ -445,9 +447,9 @@ impl From<Refused> for Trouble {
 impl IntoResponse for Trouble {
     fn into_response(self) -> Response {
         let title = if self.status == StatusCode::NOT_FOUND { "Not found" } else { "It did not work" };
-        let mut view = View::new(Frame::plain(), title, "");
+        let mut view = SectionPage::new(ConsoleFrame::plain(), title, "");
         for line in self.lines {
-            view = view.section(Section::default().lead(line));
+            view = view.section(PageSection::default().lead(line));
         }
         let back = Link { label: "To the console".to_owned(), href: "/console/nodes".to_owned() };
         page(self.status, &view.link(Some(back)))

@@ -14,11 +14,10 @@ use serde_json::Value;
 use store::setting::SettingOverride;
 use wire::ops::{OverrideEntry, OverrideList, OverrideRemoved, OverrideRequest, ReloadRequest, SettingList};
 
-use super::super::CHECK_DEADLINE;
 use super::door::RequestedAct;
 use super::orders::carry_out;
 use super::refusal::Refusal;
-use super::request::{LASTS, OpsQuery, body, durable, lasting, reason};
+use super::request::{LASTS, OpsQuery, TREE_DEADLINE, body, durable, lasting, reason};
 use super::state::OpsState;
 
 /// The query of `GET /ops/v1/config`.
@@ -111,9 +110,9 @@ pub async fn set(
     Ok(Json(OverrideEntry { effect, act_id, ..overrides::described(&set) }))
 }
 
-/// What a value does with the present numbers of this node; `None` if its actors do not answer.
+/// The effect of a value on the present numbers of this node; `None` if its actors do not answer.
 async fn effect_of(app: &App, path: &str, value: &Value) -> Option<String> {
-    let tree = app.root.tree(CHECK_DEADLINE).await.ok()?;
+    let tree = app.root.tree(TREE_DEADLINE).await.ok()?;
     let (configured, in_force, overrides) = (app.live.configured(), app.live.get(), app.live.overrides());
     let before = shown(Some(path), &configured, &in_force, &overrides.values()).ok()?;
     let before = before.into_iter().find(|entry| entry.path == path)?;

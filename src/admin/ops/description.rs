@@ -471,7 +471,7 @@ fn operation(route: &OpsRoute, schemas: &mut Schemas) -> Value {
     let content = |schema: Value| json!({ "application/json": { "schema": schema } });
     let mut answered = content(answer(schemas));
     if *id == STREAM.id {
-        // The schema is that of one event.
+        // The schema describes one event.
         answered = json!({ "text/event-stream": { "schema": answered["application/json"]["schema"] } });
     }
     responses.insert("200".to_owned(), json!({ "description": "Done.", "content": answered }));

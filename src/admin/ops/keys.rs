@@ -38,7 +38,7 @@ pub async fn list(
     Ok(Json(KeyList { keys }))
 }
 
-/// `GET /ops/v1/keys/{kind}/{key}`: one key, with its actor on this node beside its row.
+/// `GET /ops/v1/keys/{kind}/{key}`: one key, with its actor on this node and its row.
 pub async fn show(
     State(app): State<App>,
     Path((kind, key)): Path<(String, String)>,

@@ -10,11 +10,10 @@ use domain::clock::date_time;
 use serde_json::{Value, json};
 use wire::ops::{Cluster, NodeTree};
 
-use super::super::CHECK_DEADLINE;
 use super::door::RequestedAct;
 use super::orders::{carry_out, named, unknown_actor};
 use super::refusal::Refusal;
-use super::request::{OpsQuery, WithReason, only_reason, reason};
+use super::request::{OpsQuery, TREE_DEADLINE, WithReason, only_reason, reason};
 use super::state::OpsState;
 
 /// `GET /ops/v1/cluster`: the nodes on this database, their differences, overrides and pauses.
@@ -50,7 +49,7 @@ pub async fn actor(
 
 /// The actors of this node.
 pub async fn own_tree(app: &App) -> Result<NodeTree, Refusal> {
-    let tree = app.root.tree(CHECK_DEADLINE).await.map_err(|error| Refusal::fault(&error))?;
+    let tree = app.root.tree(TREE_DEADLINE).await.map_err(|error| Refusal::fault(&error))?;
     let at = date_time(app.clock.now());
     Ok(NodeTree { id: app.nodes.id(), node: host_name(), at, age_ms: 0, tree: json!(tree) })
 }

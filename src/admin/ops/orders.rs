@@ -20,10 +20,9 @@ use supervision::root::{Node, NotReplaced};
 use tokio::time::Instant;
 use wire::ops::{ActorReplaced, NodeDrained, OrderPending, ReloadReport, SettingChanged};
 
-use super::super::CHECK_DEADLINE;
 use super::door::RequestedAct;
 use super::refusal::Refusal;
-use super::request::{durable, nearest};
+use super::request::{TREE_DEADLINE, durable, nearest};
 use super::state::OpsState;
 
 /// Time for which a request waits for the answer of another node.
@@ -177,13 +176,13 @@ async fn execute(app: &App, phases: &Phases, act: OperatorAct, dry_run: bool) ->
 async fn replaced(app: &App, act: OperatorAct, node: String) -> ExecutedOrder {
     let actor = act.target.as_deref().and_then(|target| target.strip_prefix("actor:")).unwrap_or_default().to_owned();
     let kills = act.act == ActKind::ActorKill;
-    match app.root.replace(&actor, kills, CHECK_DEADLINE).await {
+    match app.root.replace(&actor, kills, TREE_DEADLINE).await {
         Ok(Ok(())) => {
             tracing::info!(actor.name = actor, kills, by = %act.by, "an operator ends an actor, and another is started");
             done(act, ActOutcome::Applied, &ActorReplaced { node, actor, act_id: None })
         }
         Ok(Err(NotReplaced::Unknown)) => {
-            let names = app.root.tree(CHECK_DEADLINE).await.map(names_of).unwrap_or_default();
+            let names = app.root.tree(TREE_DEADLINE).await.map(names_of).unwrap_or_default();
             refused(act, &unknown_actor(&actor, &names))
         }
         Ok(Err(error @ (NotReplaced::Starting | NotReplaced::Ending))) => {

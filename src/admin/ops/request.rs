@@ -16,6 +16,9 @@ use super::refusal::Refusal;
 /// Time for which an override or a pause is in force, unless the request names another.
 pub const LASTS: Duration = Duration::from_hours(1);
 
+/// Timeout of a request to the supervisor for its actors.
+pub const TREE_DEADLINE: Duration = Duration::from_secs(2);
+
 /// The query of a change without other parameters.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

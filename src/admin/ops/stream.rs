@@ -49,7 +49,7 @@ pub struct Topics {
     topics: Option<String>,
 }
 
-/// A stream and what it has sent.
+/// A stream and its position.
 struct Watch {
     app: App,
     by: ActAuthor,
@@ -62,7 +62,7 @@ struct Watch {
     _place: OwnedSemaphorePermit,
 }
 
-/// `GET /ops/v1/stream?topics=tree,flow,acts`: a stream of the topics; with `Last-Event-ID` the acts after that one.
+/// `GET /ops/v1/stream?topics=tree,flow,acts`: a stream of the topics; with `Last-Event-ID` the later acts.
 pub async fn watch(
     State(OpsState { app, phases, streams }): State<OpsState>,
     Extension(by): Extension<ActAuthor>,

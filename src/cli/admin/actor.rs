@@ -23,7 +23,7 @@ use crate::cli::output;
 pub enum Command {
     /// List keys with recently crashed or quarantined actors, on all nodes
     Crashed(CrashedOptions),
-    /// Show a key: its crashes, and the state of its actor on this server beside its row
+    /// Show a key: its crashes, and the state of its actor on this server, and its row
     Show {
         /// claims, devices or batches
         kind: KeyedKind,

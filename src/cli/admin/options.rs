@@ -25,10 +25,10 @@ pub struct Listing {
 #[derive(Debug, Clone, Args)]
 #[group(id = "whose", multiple = false)]
 pub struct AccountFilter {
-    /// Show only those of this account
+    /// Only of this account
     #[arg(long)]
     pub(super) account: Option<UserAccountId>,
-    /// Show only those of the account of this person
+    /// Only of the account of this person
     #[arg(long)]
     pub(super) email: Option<Email>,
 }

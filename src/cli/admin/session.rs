@@ -45,7 +45,7 @@ pub enum Command {
     List {
         #[command(flatten)]
         whose: AccountFilter,
-        /// Show only those of the person with this id
+        /// Only of the person with this id
         #[arg(long)]
         person: Option<PersonId>,
         #[command(flatten)]

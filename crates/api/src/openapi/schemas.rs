@@ -32,7 +32,7 @@ impl Schemas {
         json!({ "$ref": format!("#/components/schemas/{}", T::name()) })
     }
 
-    /// Adds the schema of a page with entries `T`, and theirs: a generic type does not name the schema of its argument.
+    /// Adds the schema of a page with entries `T`, and of these: a generic type does not name the schema of its argument.
     pub fn add_page<T: ToSchema>(&mut self) -> Value {
         self.add::<T>();
         self.add::<ObjectPage<T>>()

@@ -284,7 +284,7 @@ impl<A: KeyedActor> Entry<A> {
     /// The facts of the state; `None` while the actor is busy or ends.
     pub(crate) fn facts(self: &Arc<Self>) -> Option<Facts> {
         let state = self.queue().state.take()?;
-        // A turn without a message: messages that arrive meanwhile are handled after it.
+        // A turn without a message: a message that arrives during it is handled next.
         let turn = StateGuard::of(self, Some(state));
         let facts = turn.state.as_deref().map(A::facts);
         Self::settle(turn);

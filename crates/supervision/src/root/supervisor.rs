@@ -256,7 +256,7 @@ impl Supervisor {
         match &entry.state {
             ChildState::Running(actor) | ChildState::Stopping(actor) => {
                 let actor = actor.clone();
-                // Senders are told to come back when the usual delay of a restart is over.
+                // Senders repeat after the usual delay of a restart.
                 let delay = entry.spec.address.kind().settings().restart.backoff_min;
                 entry.spec.address.down_until(Instant::now() + delay);
                 if kill {
@@ -298,7 +298,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Starts a child whose actor has ended.
+    /// Starts a child again after its actor has ended.
     fn start_again(&self, myself: &ActorRef<RootMessage>, child: usize, state: &mut SupervisorState) {
         let entry = &mut state.children[child];
         if matches!(entry.state, ChildState::Waiting) && !matches!(state.phase, Phase::Ending { .. }) {

@@ -29,7 +29,7 @@ fn restart(change: impl FnOnce(&mut RestartSettings)) -> ActorSettings {
     ActorSettings { restart, ..settings() }
 }
 
-/// Ten senders at once, and how many of them were refused as `overloaded`.
+/// Ten senders at once, and the number that was refused as `overloaded`.
 async fn burst(handle: &Handle<Do>) -> usize {
     let senders = (0..10).map(|_| handle.ask(|reply| Do::Work(Duration::from_millis(100), reply), 30 * SECOND));
     let answers = futures_util::future::join_all(senders).await;

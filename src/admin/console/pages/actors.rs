@@ -1,4 +1,4 @@
-//! `/console/nodes/{node}`: the actors of a server. `…/{actor}`: one of them.
+//! `/console/nodes/{node}`: the actors of a server. `…/{actor}`: one actor.
 
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -6,17 +6,18 @@ use supervision::root::Node;
 use wire::ops::{NodeTree, SettingEntry, SettingList};
 
 use super::settings::row;
-use crate::admin::console::ConsoleState;
-use crate::admin::console::session::Operator;
-use crate::admin::console::view::{Cell, Frame, Row, Section, Trouble, View, query, question};
+use crate::admin::console::deeds::query;
+use crate::admin::console::sessions::ConsoleOperator;
+use crate::admin::console::state::ConsoleState;
+use crate::admin::console::view::{ConsoleFrame, PageSection, Row, SectionPage, TableCell, Trouble, question};
 use crate::admin::words::{budget_words, micros, pace_words, purpose, status_words, trouble};
 
 const HERE: &str = "/console/nodes";
 
-/// `GET /console/nodes/{node}`
+/// `GET /console/nodes/{node}`: the actors of a server.
 pub async fn list(
     State(state): State<ConsoleState>,
-    operator: Operator,
+    operator: ConsoleOperator,
     Path(node): Path<String>,
 ) -> Result<Response, Trouble> {
     let NodeTree { id, node: name, age_ms, tree, .. } =
@@ -26,31 +27,31 @@ pub async fn list(
     let actor = |child: &Node| {
         let (status, class) = status_words(child);
         Row::new([
-            Cell::mono(child.name.as_str()).to(format!("{path}/{}", child.name)),
-            Cell::badge(status, class),
-            Cell::number(child.live),
-            Cell::number(child.queued),
-            Cell::from(pace_words(child).unwrap_or_else(|| "–".to_owned())),
-            Cell::number(child.restarts),
-            Cell::number(child.quarantined),
-            Cell::from(trouble(child).unwrap_or_default()),
+            TableCell::mono(child.name.as_str()).to(format!("{path}/{}", child.name)),
+            TableCell::badge(status, class),
+            TableCell::number(child.live),
+            TableCell::number(child.queued),
+            TableCell::from(pace_words(child).unwrap_or_else(|| "–".to_owned())),
+            TableCell::number(child.restarts),
+            TableCell::number(child.quarantined),
+            TableCell::from(trouble(child).unwrap_or_default()),
         ])
     };
     let columns = ["Actor", "State", "Live", "Waiting", "Pace", "Restarts", "Quarantined", "Trouble"];
     let rows = tree.iter().flat_map(|tree| &tree.children).map(actor).collect();
-    let actors = Section::new("Actors").table(&columns, rows, "Its supervisor did not answer.");
+    let actors = PageSection::new("Actors").table(&columns, rows, "Its supervisor did not answer.");
     let named = [("node", node.as_str())];
     let lead = format!("The actors of this server, {}.", age_words(age_ms));
-    let view = View::new(Frame::of(&state, &operator, &path).await, name, lead)
+    let view = SectionPage::new(ConsoleFrame::of(&state, &operator, &path).await, name, lead)
         .link(question(&operator, "Drain…", "node_drain", &named, &path))
         .link(question(&operator, "Reload…", "config_reload", &named, &path));
     Ok(view.section(actors).shown())
 }
 
-/// `GET /console/nodes/{node}/{actor}`
+/// `GET /console/nodes/{node}/{actor}`: one actor with its failures and settings.
 pub async fn show(
     State(state): State<ConsoleState>,
-    operator: Operator,
+    operator: ConsoleOperator,
     Path((node, name)): Path<(String, String)>,
 ) -> Result<Response, Trouble> {
     let route = format!("/nodes/{node}/tree/{name}");
@@ -59,23 +60,23 @@ pub async fn show(
     let child: Node = serde_json::from_value(tree).map_err(|_| unreadable())?;
     let path = format!("{HERE}/{id}/{name}");
     let (status, class) = status_words(&child);
-    let mut now = Section::new("Now")
-        .fact("State", Cell::badge(status, class))
-        .fact("Server", Cell::from(host.as_str()).to(format!("{HERE}/{id}")))
-        .fact("Live", Cell::number(child.live))
-        .fact("Waiting messages", Cell::number(child.queued));
+    let mut now = PageSection::new("Now")
+        .fact("State", TableCell::badge(status, class))
+        .fact("Server", TableCell::from(host.as_str()).to(format!("{HERE}/{id}")))
+        .fact("Live", TableCell::number(child.live))
+        .fact("Waiting messages", TableCell::number(child.queued));
     if let Some(unmoved) = child.unmoved_ms {
         now = now.fact("Since the last finished message", micros(unmoved.saturating_mul(1_000)));
     }
     if let Some(times) = child.times {
         now = now
-            .fact("Messages a minute", Cell::number(times.handled_per_minute))
+            .fact("Messages a minute", TableCell::number(times.handled_per_minute))
             .fact("Wait", format!("{} median, {} of 99 %", micros(times.wait_p50_us), micros(times.wait_p99_us)))
             .fact(
                 "Handling",
                 format!("{} median, {} of 99 %", micros(times.handler_p50_us), micros(times.handler_p99_us)),
             )
-            .fact("Deepest queue of ten minutes", Cell::number(times.deepest_queue));
+            .fact("Deepest queue of ten minutes", TableCell::number(times.deepest_queue));
     }
     if let Some(pass) = child.pass {
         let next =
@@ -89,19 +90,20 @@ pub async fn show(
     if let Some(failing) = &child.failing {
         now = now.fact("Passes fail", format!("since {} s: {}", failing.since_seconds_ago, failing.error));
     }
-    now = now.fact("Restarts since the start", Cell::number(child.restarts));
+    now = now.fact("Restarts since the start", TableCell::number(child.restarts));
     if let Some(budget) = child.budget {
         let words = budget_words(budget).unwrap_or_else(|| format!("{} restarts left", budget.restarts_left));
         now = now.fact("Restart budget", words);
     }
     let failure = |failure: &supervision::root::ChildFailure| {
-        Row::new([Cell::from(format!("{} s ago", failure.seconds_ago)), Cell::from(failure.error.as_str())])
+        Row::new([TableCell::from(format!("{} s ago", failure.seconds_ago)), TableCell::from(failure.error.as_str())])
     };
     let failures = child.failures.iter().map(failure).collect();
-    let failures = Section::new("Failures").table(&["When", "Error"], failures, "It has not failed since the start.");
+    let failures =
+        PageSection::new("Failures").table(&["When", "Error"], failures, "It has not failed since the start.");
     let named = [("node", node.as_str()), ("actor", name.as_str())];
-    let mut view = View::new(
-        Frame::of(&state, &operator, &path).await,
+    let mut view = SectionPage::new(
+        ConsoleFrame::of(&state, &operator, &path).await,
         name.as_str(),
         format!("{} As {}.", purpose(&child.kind), age_words(age_ms)),
     )
@@ -112,13 +114,13 @@ pub async fn show(
     if !child.busiest.is_empty() {
         let busy = |key: &supervision::root::BusyKey| {
             Row::new([
-                Cell::mono(key.key.as_str()).to(format!("/console/keys/{}/{}", child.kind, key.key)),
-                Cell::number(u64::from(key.queued)),
-                Cell::from(micros(key.unmoved_ms.saturating_mul(1_000))),
+                TableCell::mono(key.key.as_str()).to(format!("/console/keys/{}/{}", child.kind, key.key)),
+                TableCell::number(u64::from(key.queued)),
+                TableCell::from(micros(key.unmoved_ms.saturating_mul(1_000))),
             ])
         };
         let rows = child.busiest.iter().map(busy).collect();
-        view = view.section(Section::new("Busiest keys").table(
+        view = view.section(PageSection::new("Busiest keys").table(
             &["Key", "Waiting", "Since the last finished message"],
             rows,
             "",
@@ -126,7 +128,7 @@ pub async fn show(
     }
     let settings = settings_of(&state, &operator, &child.kind).await;
     let rows = settings.iter().map(|entry| row(entry, &operator, &path)).collect();
-    let tuning = Section::new("Settings of its kind").table(
+    let tuning = PageSection::new("Settings of its kind").table(
         &super::settings::COLUMNS,
         rows,
         "It has the settings of [actors] only.",
@@ -135,7 +137,7 @@ pub async fn show(
 }
 
 /// The settings of one kind of actor, or of all kinds.
-async fn settings_of(state: &ConsoleState, operator: &Operator, kind: &str) -> Vec<SettingEntry> {
+async fn settings_of(state: &ConsoleState, operator: &ConsoleOperator, kind: &str) -> Vec<SettingEntry> {
     let mut settings = Vec::new();
     for path in [format!("actors.{kind}"), "actors".to_owned()] {
         let route = format!("/config?{}", query(&[("path", &path)]));

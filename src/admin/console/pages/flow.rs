@@ -4,31 +4,31 @@ use axum::extract::State;
 use axum::response::Response;
 use wire::ops::{ObjectPage, RunningBatchEntry, UnsentMailEntry};
 
-use crate::admin::console::ConsoleState;
-use crate::admin::console::session::Operator;
-use crate::admin::console::view::{Cell, Frame, Row, Section, Trouble, View, question};
+use crate::admin::console::sessions::ConsoleOperator;
+use crate::admin::console::state::ConsoleState;
+use crate::admin::console::view::{ConsoleFrame, PageSection, Row, SectionPage, TableCell, Trouble, question};
 
 const HERE: &str = "/console/flow";
 
-/// `GET /console/flow`
-pub async fn list(State(state): State<ConsoleState>, operator: Operator) -> Result<Response, Trouble> {
+/// `GET /console/flow`: the oldest 200 of each list.
+pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let ObjectPage { entries, next } = state.api.get::<ObjectPage<RunningBatchEntry>>(&operator, "/batches").await?;
     let batch = |batch: &RunningBatchEntry| {
         let id = batch.id.to_string();
         Row::new([
-            Cell::mono(id.as_str()).to(format!("/console/keys/batches/{id}")),
-            Cell::from(batch.kind.as_str()),
-            Cell::mono(batch.user_account_id.to_string()),
-            Cell::from(format!("{} of {}", batch.processed, batch.total)),
-            Cell::moment(Some(&batch.created_at), now),
-            Cell::from(batch.runner.as_deref()),
+            TableCell::mono(id.as_str()).to(format!("/console/keys/batches/{id}")),
+            TableCell::from(batch.kind.as_str()),
+            TableCell::mono(batch.user_account_id.to_string()),
+            TableCell::from(format!("{} of {}", batch.processed, batch.total)),
+            TableCell::moment(Some(&batch.created_at), now),
+            TableCell::from(batch.runner.as_deref()),
         ])
         .link(question(&operator, "Cancel…", "batch_cancel", &[("id", &id)], HERE))
     };
     let columns = ["Batch", "Kind", "Account", "Items", "Since", "Node"];
     let mut running =
-        Section::new("Running batches").table(&columns, entries.iter().map(batch).collect(), "No batch runs.");
+        PageSection::new("Running batches").table(&columns, entries.iter().map(batch).collect(), "No batch runs.");
     if next.is_some() {
         running = running.lead("The oldest 200. `attache admin batch list` has all.");
     }
@@ -36,13 +36,13 @@ pub async fn list(State(state): State<ConsoleState>, operator: Operator) -> Resu
     let mail = |mail: &UnsentMailEntry| {
         let id = mail.id.to_string();
         let row = Row::new([
-            Cell::mono(id.as_str()),
-            Cell::from(mail.subject.as_str()),
-            Cell::moment(Some(&mail.created_at), now),
-            Cell::number(u64::from(mail.tries)),
+            TableCell::mono(id.as_str()),
+            TableCell::from(mail.subject.as_str()),
+            TableCell::moment(Some(&mail.created_at), now),
+            TableCell::number(u64::from(mail.tries)),
             mail.given_up_at
                 .as_deref()
-                .map_or_else(|| Cell::moment(mail.next_try_at.as_deref(), now), |_| Cell::from("given up")),
+                .map_or_else(|| TableCell::moment(mail.next_try_at.as_deref(), now), |_| TableCell::from("given up")),
         ])
         .link(question(&operator, "Send…", "mail_retry", &[("id", &id)], HERE));
         if mail.given_up_at.is_some() {
@@ -53,10 +53,10 @@ pub async fn list(State(state): State<ConsoleState>, operator: Operator) -> Resu
     };
     let columns = ["Mail", "Subject", "Since", "Attempts", "Next attempt"];
     let mut unsent =
-        Section::new("Unsent mails").table(&columns, entries.iter().map(mail).collect(), "Every mail was sent.");
+        PageSection::new("Unsent mails").table(&columns, entries.iter().map(mail).collect(), "Every mail was sent.");
     if next.is_some() {
         unsent = unsent.lead("The oldest 200. `attache admin mail list` has all.");
     }
-    let view = View::new(Frame::of(&state, &operator, HERE).await, "Flow", "Work that waits or runs.");
+    let view = SectionPage::new(ConsoleFrame::of(&state, &operator, HERE).await, "Flow", "Work that waits or runs.");
     Ok(view.section(running).section(unsent).shown())
 }

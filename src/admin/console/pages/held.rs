@@ -6,26 +6,29 @@ use domain::held::HoldReason;
 use serde::Deserialize;
 use wire::ops::{HeldPage, HeldShown};
 
-use crate::admin::console::ConsoleState;
-use crate::admin::console::session::Operator;
-use crate::admin::console::view::{Cell, Filter, Frame, PageQuery, Row, Section, Trouble, View, query, question};
+use crate::admin::console::deeds::query;
+use crate::admin::console::sessions::ConsoleOperator;
+use crate::admin::console::state::ConsoleState;
+use crate::admin::console::view::{
+    ConsoleFrame, ConsoleQuery, FilterField, PageSection, Row, SectionPage, TableCell, Trouble, question,
+};
 
 const HERE: &str = "/console/held";
 
 /// The query of the page.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct HeldQuery {
+pub struct HeldPageQuery {
     held_for: String,
     sender: String,
     before: String,
 }
 
-/// `GET /console/held`
+/// `GET /console/held`: held events, newest first.
 pub async fn list(
     State(state): State<ConsoleState>,
-    operator: Operator,
-    PageQuery(HeldQuery { held_for, sender, before }): PageQuery<HeldQuery>,
+    operator: ConsoleOperator,
+    ConsoleQuery(HeldPageQuery { held_for, sender, before }): ConsoleQuery<HeldPageQuery>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let given = [("reason", held_for.as_str()), ("sender", &sender), ("before", &before)];
@@ -36,11 +39,11 @@ pub async fn list(
     let row = |event: &HeldShown| {
         let id = event.id.to_string();
         Row::new([
-            Cell::mono(event.event_type.as_deref().unwrap_or("–")),
-            Cell::from(event.reason.as_str()),
-            Cell::from(event.detail.as_str()),
-            Cell::mono(event.sender.as_str()).to(format!("{HERE}?{}", query(&[("sender", &event.sender)]))),
-            Cell::moment(Some(&event.received_at), now),
+            TableCell::mono(event.event_type.as_deref().unwrap_or("–")),
+            TableCell::from(event.reason.as_str()),
+            TableCell::from(event.detail.as_str()),
+            TableCell::mono(event.sender.as_str()).to(format!("{HERE}?{}", query(&[("sender", &event.sender)]))),
+            TableCell::moment(Some(&event.received_at), now),
         ])
         .tick(id)
     };
@@ -48,10 +51,10 @@ pub async fn list(
     let ticks: &[(&str, &str)] =
         if may_change { &[("held_release", "Release ticked…"), ("held_discard", "Discard ticked…")] } else { &[] };
     let columns = ["Event", "Held for", "Detail", "Sender", "Received"];
-    let choice = |name, label, value: &str, choices| Filter { name, label, value: value.to_owned(), choices };
+    let choice = |name, label, value: &str, choices| FilterField { name, label, value: value.to_owned(), choices };
     let reasons = HoldReason::NAMES.iter().map(|reason| (*reason).to_owned()).collect();
     let next = next.map(|next| format!("{HERE}?{}", query(&[filter[0], filter[1], ("before", &next.to_string())])));
-    let mut section = Section::default()
+    let mut section = PageSection::default()
         .filters(vec![
             choice("held_for", "Held for", &held_for, reasons),
             choice("sender", "Sender", &sender, Vec::new()),
@@ -65,6 +68,6 @@ pub async fn list(
             .link(question(&operator, "Release all that match…", "held_release", &filter, &here))
             .link(question(&operator, "Discard all that match…", "held_discard", &filter, &here));
     }
-    let lead = "Events that wait for a decision. Filter by reason or sender to end all that match.";
-    Ok(View::new(Frame::of(&state, &operator, HERE).await, "Held events", lead).section(section).shown())
+    let lead = "Events that wait for a decision. FilterField by reason or sender to end all that match.";
+    Ok(SectionPage::new(ConsoleFrame::of(&state, &operator, HERE).await, "Held events", lead).section(section).shown())
 }

@@ -5,14 +5,15 @@ use axum::response::Response;
 use wire::ops::{ActPage, KeyActor, KeyEntry, KeyFact, KeyList, KeyShown};
 
 use super::record;
-use crate::admin::console::ConsoleState;
-use crate::admin::console::session::Operator;
-use crate::admin::console::view::{Cell, Frame, Row, Section, Trouble, View, query, question};
+use crate::admin::console::deeds::query;
+use crate::admin::console::sessions::ConsoleOperator;
+use crate::admin::console::state::ConsoleState;
+use crate::admin::console::view::{ConsoleFrame, PageSection, Row, SectionPage, TableCell, Trouble, question};
 
 const HERE: &str = "/console/keys";
 
-/// `GET /console/keys`
-pub async fn list(State(state): State<ConsoleState>, operator: Operator) -> Result<Response, Trouble> {
+/// `GET /console/keys`: the keys of all nodes.
+pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let KeyList { keys } = state.api.get(&operator, "/keys").await?;
     let row = |entry: &KeyEntry| {
@@ -21,24 +22,24 @@ pub async fn list(State(state): State<ConsoleState>, operator: Operator) -> Resu
         let release = entry.quarantined_until.is_some();
         let link = if release { ("Release…", "key_release") } else { ("Quarantine…", "key_quarantine") };
         Row::new([
-            Cell::mono(key.as_str()).to(format!("{HERE}/{kind}/{key}")),
-            Cell::from(kind.as_str()),
-            Cell::from(entry.node.as_deref().unwrap_or("all nodes")),
-            Cell::number(u64::from(entry.crashes)),
-            Cell::moment(entry.last_crash_at.as_deref(), now),
-            Cell::moment(entry.quarantined_until.as_deref(), now),
-            Cell::from(why(entry)),
+            TableCell::mono(key.as_str()).to(format!("{HERE}/{kind}/{key}")),
+            TableCell::from(kind.as_str()),
+            TableCell::from(entry.node.as_deref().unwrap_or("all nodes")),
+            TableCell::number(u64::from(entry.crashes)),
+            TableCell::moment(entry.last_crash_at.as_deref(), now),
+            TableCell::moment(entry.quarantined_until.as_deref(), now),
+            TableCell::from(why(entry)),
         ])
         .link(question(&operator, link.0, link.1, &named, HERE))
     };
     let columns = ["Key", "Kind", "Node", "Crashes", "Last crash", "Refused until", "Why"];
-    let keys = Section::default().table(
+    let keys = PageSection::default().table(
         &columns,
         keys.iter().map(row).collect(),
         "No actor of a key has crashed recently, and no key is in quarantine.",
     );
     let lead = "Registrations, computers and batches with actors that crashed recently, or that are refused.";
-    Ok(View::new(Frame::of(&state, &operator, HERE).await, "Keys", lead).section(keys).shown())
+    Ok(SectionPage::new(ConsoleFrame::of(&state, &operator, HERE).await, "Keys", lead).section(keys).shown())
 }
 
 fn why(entry: &KeyEntry) -> String {
@@ -47,10 +48,10 @@ fn why(entry: &KeyEntry) -> String {
     format!("{}{}", by.unwrap_or_default(), reason.or_else(|| entry.error.clone()).unwrap_or_default())
 }
 
-/// `GET /console/keys/{kind}/{key}`
+/// `GET /console/keys/{kind}/{key}`: one key with its actor, row and acts.
 pub async fn show(
     State(state): State<ConsoleState>,
-    operator: Operator,
+    operator: ConsoleOperator,
     Path((kind, key)): Path<(String, String)>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
@@ -58,32 +59,33 @@ pub async fn show(
     let shown: KeyShown = state.api.get(&operator, &format!("/keys/{kind}/{key}")).await?;
     let named = [("kind", kind.as_str()), ("key", key.as_str())];
     let target = format!("{kind}:{key}");
-    let mut view = View::new(Frame::of(&state, &operator, &path).await, target.as_str(), "")
+    let mut view = SectionPage::new(ConsoleFrame::of(&state, &operator, &path).await, target.as_str(), "")
         .link(question(&operator, "Quarantine…", "key_quarantine", &named, &path))
         .link(question(&operator, "Release…", "key_release", &named, &path))
         .link(question(&operator, "Restart…", "key_restart", &named, &path));
     if shown.entries.is_empty() {
-        view = view.section(Section::default().lead("Its actor has not crashed recently, and it is in no quarantine."));
+        view = view
+            .section(PageSection::default().lead("Its actor has not crashed recently, and it is in no quarantine."));
     }
     for entry in &shown.entries {
-        let section = Section::new(
+        let section = PageSection::new(
             entry.node.as_deref().map_or_else(|| "Quarantine of an operator".to_owned(), |node| format!("On {node}")),
         )
-        .fact("Crashes", Cell::number(u64::from(entry.crashes)))
-        .fact("Last crash", Cell::moment(entry.last_crash_at.as_deref(), now))
-        .fact("Error", Cell::from(entry.error.as_deref()))
-        .fact("Request", entry.request_id.as_deref().map_or_else(|| Cell::from("–"), Cell::mono))
-        .fact("Refused until", Cell::moment(entry.quarantined_until.as_deref(), now))
-        .fact("By", Cell::from(entry.quarantined_by.as_deref()))
-        .fact("Reason", Cell::from(entry.reason.as_ref().map(domain::act::ActReason::as_str)));
+        .fact("Crashes", TableCell::number(u64::from(entry.crashes)))
+        .fact("Last crash", TableCell::moment(entry.last_crash_at.as_deref(), now))
+        .fact("Error", TableCell::from(entry.error.as_deref()))
+        .fact("Request", entry.request_id.as_deref().map_or_else(|| TableCell::from("–"), TableCell::mono))
+        .fact("Refused until", TableCell::moment(entry.quarantined_until.as_deref(), now))
+        .fact("By", TableCell::from(entry.quarantined_by.as_deref()))
+        .fact("Reason", TableCell::from(entry.reason.as_ref().map(domain::act::ActReason::as_str)));
         view = view.section(section);
     }
     let fact = |fact: &KeyFact| {
-        let differs = if fact.differs { Cell::badge("differs", "is-warn") } else { Cell::default() };
+        let differs = if fact.differs { TableCell::badge("differs", "is-warn") } else { TableCell::default() };
         Row::new([
-            Cell::from(fact.name.as_str()),
-            Cell::from(fact.actor.as_deref()),
-            Cell::from(fact.row.as_deref()),
+            TableCell::from(fact.name.as_str()),
+            TableCell::from(fact.actor.as_deref()),
+            TableCell::from(fact.row.as_deref()),
             differs,
         ])
     };
@@ -95,12 +97,15 @@ pub async fn show(
         }
     };
     let rows = shown.facts.iter().map(fact).collect();
-    let facts =
-        Section::new("State").lead(lead).table(&["Value", "Actor", "Row", ""], rows, "There is no row with this id.");
+    let facts = PageSection::new("State").lead(lead).table(
+        &["Value", "Actor", "Row", ""],
+        rows,
+        "There is no row with this id.",
+    );
     view = view.section(facts);
     let acts: ActPage =
         state.api.get(&operator, &format!("/acts?{}", query(&[("target", &target), ("limit", "20")]))).await?;
     let rows = acts.acts.iter().map(|act| record::row(act, now)).collect();
-    let acts = Section::new("Acts").table(&record::COLUMNS, rows, "No operator has changed it.");
+    let acts = PageSection::new("Acts").table(&record::COLUMNS, rows, "No operator has changed it.");
     Ok(view.section(acts).shown())
 }

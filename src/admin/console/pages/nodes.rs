@@ -4,14 +4,14 @@ use axum::extract::State;
 use axum::response::Response;
 use wire::ops::{Cluster, NodeEntry, OverrideEntry, ServicePauseEntry};
 
-use crate::admin::console::ConsoleState;
-use crate::admin::console::session::Operator;
-use crate::admin::console::view::{Cell, Frame, Row, Section, Trouble, View, question};
+use crate::admin::console::sessions::ConsoleOperator;
+use crate::admin::console::state::ConsoleState;
+use crate::admin::console::view::{ConsoleFrame, PageSection, Row, SectionPage, TableCell, Trouble, question};
 
 const HERE: &str = "/console/nodes";
 
-/// `GET /console/nodes`
-pub async fn list(State(state): State<ConsoleState>, operator: Operator) -> Result<Response, Trouble> {
+/// `GET /console/nodes`: servers, pauses, overrides and differences.
+pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let Cluster { nodes, differences, overrides, pauses } = state.api.get(&operator, "/cluster").await?;
     let ask = |label: &str, deed: &str, parameters: &[(&str, &str)]| question(&operator, label, deed, parameters, HERE);
@@ -28,41 +28,42 @@ pub async fn list(State(state): State<ConsoleState>, operator: Operator) -> Resu
         let drain =
             if is_drained { ask("Put back…", "node_undrain", &named) } else { ask("Drain…", "node_drain", &named) };
         Row::new([
-            Cell::from(node.name.as_str()).to(format!("{HERE}/{id}")),
-            Cell::badge(state, class),
-            Cell::from(node.version.as_str()),
-            Cell::moment(Some(&node.started_at), now),
-            Cell::from(format!("{} ms ahead", node.clock_ahead_ms)),
-            Cell::from(if node.sequencer { "yes" } else { "no" }),
-            Cell::number(u64::from(node.batches)),
+            TableCell::from(node.name.as_str()).to(format!("{HERE}/{id}")),
+            TableCell::badge(state, class),
+            TableCell::from(node.version.as_str()),
+            TableCell::moment(Some(&node.started_at), now),
+            TableCell::from(format!("{} ms ahead", node.clock_ahead_ms)),
+            TableCell::from(if node.sequencer { "yes" } else { "no" }),
+            TableCell::number(u64::from(node.batches)),
         ])
         .link(drain)
         .link(ask("Reload…", "config_reload", &named))
     };
     let columns = ["Node", "State", "Version", "Started", "Clock", "Signs the log", "Batches"];
-    let servers = Section::new("Servers").table(&columns, nodes.iter().map(node).collect(), "No server has a row yet.");
-    let differing = differences.iter().map(|text| Row::new([Cell::from(text.as_str())])).collect();
-    let differing = Section::new("Differences").table(&["Difference"], differing, "The servers agree.");
+    let servers =
+        PageSection::new("Servers").table(&columns, nodes.iter().map(node).collect(), "No server has a row yet.");
+    let differing = differences.iter().map(|text| Row::new([TableCell::from(text.as_str())])).collect();
+    let differing = PageSection::new("Differences").table(&["Difference"], differing, "The servers agree.");
     let pause = |pause: &ServicePauseEntry| {
         let id = pause.id.to_string();
         let named = [("id", id.as_str()), ("part", &pause.part), ("scope", &pause.scope)];
         Row::new([
-            Cell::from(pause.part.as_str()),
-            Cell::mono(pause.scope.as_str()),
-            Cell::moment(Some(&pause.until), now),
-            Cell::from(pause.set_by.as_str()),
-            Cell::from(pause.reason.as_str()),
+            TableCell::from(pause.part.as_str()),
+            TableCell::mono(pause.scope.as_str()),
+            TableCell::moment(Some(&pause.until), now),
+            TableCell::from(pause.set_by.as_str()),
+            TableCell::from(pause.reason.as_str()),
         ])
         .link(ask("End…", "pause_end", &named))
     };
     let columns = ["Part", "For", "Until", "By", "Reason"];
-    let paused = Section::new("Pauses")
+    let paused = PageSection::new("Pauses")
         .table(&columns, pauses.iter().map(pause).collect(), "Nothing is paused.")
         .link(ask("Pause a part…", "pause_begin", &[]));
     let rows = overrides.iter().map(|entry| overridden(entry, &operator, now, HERE)).collect();
-    let overridden = Section::new("Overrides").table(&OVERRIDE_COLUMNS, rows, "No setting is overridden.");
-    let frame = Frame::of(&state, &operator, HERE).await;
-    let view = View::new(frame, "Nodes", "The servers on this database.");
+    let overridden = PageSection::new("Overrides").table(&OVERRIDE_COLUMNS, rows, "No setting is overridden.");
+    let frame = ConsoleFrame::of(&state, &operator, HERE).await;
+    let view = SectionPage::new(frame, "Nodes", "The servers on this database.");
     Ok(view.section(servers).section(paused).section(overridden).section(differing).shown())
 }
 
@@ -70,16 +71,18 @@ pub async fn list(State(state): State<ConsoleState>, operator: Operator) -> Resu
 pub const OVERRIDE_COLUMNS: [&str; 5] = ["Setting", "Value", "On", "Until", "By"];
 
 /// The row of an override.
-pub fn overridden(entry: &OverrideEntry, operator: &Operator, now: domain::Timestamp, back: &str) -> Row {
+pub fn overridden(entry: &OverrideEntry, operator: &ConsoleOperator, now: domain::Timestamp, back: &str) -> Row {
     let named = [("path", entry.path.as_str()), ("node", entry.node.as_deref().unwrap_or_default())];
-    let until =
-        entry.until.as_deref().map_or_else(|| Cell::from("it is removed"), |until| Cell::moment(Some(until), now));
+    let until = entry
+        .until
+        .as_deref()
+        .map_or_else(|| TableCell::from("it is removed"), |until| TableCell::moment(Some(until), now));
     Row::new([
-        Cell::mono(entry.path.as_str()),
-        Cell::mono(entry.value.to_string()),
-        Cell::from(entry.node.as_deref().unwrap_or("all nodes")),
+        TableCell::mono(entry.path.as_str()),
+        TableCell::mono(entry.value.to_string()),
+        TableCell::from(entry.node.as_deref().unwrap_or("all nodes")),
         until,
-        Cell::from(entry.set_by.as_str()),
+        TableCell::from(entry.set_by.as_str()),
     ])
     .link(question(operator, "Remove…", "config_unset", &named, back))
 }

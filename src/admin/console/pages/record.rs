@@ -8,9 +8,12 @@ use serde::Deserialize;
 use serde_json::json;
 use wire::ops::{ActEntry, ActPage, ActShown};
 
-use crate::admin::console::ConsoleState;
-use crate::admin::console::session::Operator;
-use crate::admin::console::view::{Cell, Filter, Frame, PageQuery, Row, Section, Trouble, View, query};
+use crate::admin::console::deeds::query;
+use crate::admin::console::sessions::ConsoleOperator;
+use crate::admin::console::state::ConsoleState;
+use crate::admin::console::view::{
+    ConsoleFrame, ConsoleQuery, FilterField, PageSection, Row, SectionPage, TableCell, Trouble,
+};
 
 const HERE: &str = "/console/acts";
 
@@ -27,11 +30,11 @@ pub struct ActQuery {
     before: String,
 }
 
-/// `GET /console/acts`
+/// `GET /console/acts`: acts, newest first.
 pub async fn list(
     State(state): State<ConsoleState>,
-    operator: Operator,
-    PageQuery(ActQuery { act, target, by, before }): PageQuery<ActQuery>,
+    operator: ConsoleOperator,
+    ConsoleQuery(ActQuery { act, target, by, before }): ConsoleQuery<ActQuery>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let given = [("act", act.as_str()), ("target", &target), ("by", &by)];
@@ -41,55 +44,61 @@ pub async fn list(
         query(&given.iter().copied().chain(before).collect::<Vec<_>>())
     };
     let ActPage { acts, next } = state.api.get(&operator, &format!("/acts?{}", page(&before))).await?;
-    let text = |name, label, value: &str| Filter { name, label, value: value.to_owned(), choices: Vec::new() };
+    let text = |name, label, value: &str| FilterField { name, label, value: value.to_owned(), choices: Vec::new() };
     let kinds = ActKind::ALL.iter().map(|kind| kind.as_str().to_owned()).collect();
     let filters = vec![
-        Filter { name: "act", label: "Act", value: act.clone(), choices: kinds },
+        FilterField { name: "act", label: "Act", value: act.clone(), choices: kinds },
         text("target", "On", &target),
         text("by", "By", &by),
     ];
-    let section = Section::default()
+    let section = PageSection::default()
         .filters(filters)
         .table(&COLUMNS, acts.iter().map(|act| row(act, now)).collect(), "No act matches.")
         .next(next.map(|next| format!("{HERE}?{}", page(&next.to_string()))));
     let lead = "What operators did, newest first. Each act is an event in the signed log; `attache admin act verify` checks all.";
-    Ok(View::new(Frame::of(&state, &operator, HERE).await, "Acts", lead).section(section).shown())
+    Ok(SectionPage::new(ConsoleFrame::of(&state, &operator, HERE).await, "Acts", lead).section(section).shown())
 }
 
 /// The row of an act.
 pub fn row(act: &ActEntry, now: Timestamp) -> Row {
     let outcome = json!(act.outcome);
     Row::new([
-        Cell::from(act.act.as_str()).to(format!("{HERE}/{}", act.id)),
-        Cell::moment(Some(&act.done_at), now),
-        Cell::from(act.by.as_str()),
-        act.target.as_deref().map_or_else(|| Cell::from("–"), Cell::mono),
-        Cell::from(outcome.as_str()),
-        Cell::from(act.reason.as_ref().map(domain::act::ActReason::as_str)),
+        TableCell::from(act.act.as_str()).to(format!("{HERE}/{}", act.id)),
+        TableCell::moment(Some(&act.done_at), now),
+        TableCell::from(act.by.as_str()),
+        act.target.as_deref().map_or_else(|| TableCell::from("–"), TableCell::mono),
+        TableCell::from(outcome.as_str()),
+        TableCell::from(act.reason.as_ref().map(domain::act::ActReason::as_str)),
     ])
 }
 
-/// `GET /console/acts/{id}`
+/// `GET /console/acts/{id}`: one act with its event.
 pub async fn show(
     State(state): State<ConsoleState>,
-    operator: Operator,
+    operator: ConsoleOperator,
     Path(id): Path<String>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let ActShown { act, event } = state.api.get(&operator, &format!("/acts/{id}")).await?;
     let outcome = json!(act.outcome);
-    let facts = Section::default()
-        .fact("When", Cell::moment(Some(&act.done_at), now))
-        .fact("By", Cell::from(act.by.as_str()))
-        .fact("Server", Cell::from(act.node.as_str()))
-        .fact("On", act.target.as_deref().map_or_else(|| Cell::from("–"), Cell::mono))
-        .fact("Outcome", Cell::from(outcome.as_str()))
-        .fact("Reason", Cell::from(act.reason.as_ref().map(domain::act::ActReason::as_str)))
-        .fact("Before", act.before.as_ref().map_or_else(|| Cell::from("–"), |before| Cell::mono(before.to_string())))
-        .fact("After", act.after.as_ref().map_or_else(|| Cell::from("–"), |after| Cell::mono(after.to_string())))
-        .fact("Ends", Cell::moment(act.until.as_deref(), now))
-        .fact("In the log since", Cell::moment(act.sent_at.as_deref(), now));
-    let sealed = Section::new("Event").lead("As the log has it.").text(format!("{event:#}"));
-    let frame = Frame::of(&state, &operator, HERE).await;
-    Ok(View::new(frame, act.act.as_str(), format!("Act {}", act.id)).section(facts).section(sealed).shown())
+    let facts = PageSection::default()
+        .fact("When", TableCell::moment(Some(&act.done_at), now))
+        .fact("By", TableCell::from(act.by.as_str()))
+        .fact("Server", TableCell::from(act.node.as_str()))
+        .fact("On", act.target.as_deref().map_or_else(|| TableCell::from("–"), TableCell::mono))
+        .fact("Outcome", TableCell::from(outcome.as_str()))
+        .fact("Reason", TableCell::from(act.reason.as_ref().map(domain::act::ActReason::as_str)))
+        .fact(
+            "Before",
+            act.before.as_ref().map_or_else(|| TableCell::from("–"), |before| TableCell::mono(before.to_string())),
+        )
+        .fact(
+            "After",
+            act.after.as_ref().map_or_else(|| TableCell::from("–"), |after| TableCell::mono(after.to_string())),
+        )
+        .fact("Ends", TableCell::moment(act.until.as_deref(), now))
+        .fact("In the log since", TableCell::moment(act.sent_at.as_deref(), now));
+    let sealed = PageSection::new("Event").lead("As the log has it.").text(format!("{event:#}"));
+    let frame = ConsoleFrame::of(&state, &operator, HERE).await;
+    Ok(SectionPage::new(frame, act.act.as_str(), format!("Act {}", act.id)).section(facts).section(sealed).shown())
 }

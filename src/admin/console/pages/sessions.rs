@@ -5,9 +5,12 @@ use axum::response::Response;
 use serde::Deserialize;
 use wire::ops::{ObjectPage, PersonSessionEntry};
 
-use crate::admin::console::ConsoleState;
-use crate::admin::console::session::Operator;
-use crate::admin::console::view::{Cell, Filter, Frame, PageQuery, Row, Section, Trouble, View, query, question};
+use crate::admin::console::deeds::query;
+use crate::admin::console::sessions::ConsoleOperator;
+use crate::admin::console::state::ConsoleState;
+use crate::admin::console::view::{
+    ConsoleFrame, ConsoleQuery, FilterField, PageSection, Row, SectionPage, TableCell, Trouble, question,
+};
 
 const HERE: &str = "/console/sessions";
 
@@ -20,11 +23,11 @@ pub struct SessionPageQuery {
     after: String,
 }
 
-/// `GET /console/sessions`
+/// `GET /console/sessions`: valid sessions, oldest first.
 pub async fn list(
     State(state): State<ConsoleState>,
-    operator: Operator,
-    PageQuery(SessionPageQuery { account, person, after }): PageQuery<SessionPageQuery>,
+    operator: ConsoleOperator,
+    ConsoleQuery(SessionPageQuery { account, person, after }): ConsoleQuery<SessionPageQuery>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let filter = [("account", account.as_str()), ("person", person.as_str())];
@@ -38,27 +41,27 @@ pub async fn list(
     let row = |session: &PersonSessionEntry| {
         let (id, person) = (session.id.to_string(), session.person_id.to_string());
         Row::new([
-            Cell::mono(id.as_str()),
-            Cell::mono(person.as_str()).to(format!("{HERE}?{}", query(&[("person", &person)]))),
-            Cell::mono(session.user_account_id.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string)),
-            Cell::from(session.kind.as_str()),
-            Cell::moment(Some(&session.created_at), now),
-            Cell::moment(Some(&session.last_used_at), now),
-            Cell::moment(Some(&session.expires_at), now),
+            TableCell::mono(id.as_str()),
+            TableCell::mono(person.as_str()).to(format!("{HERE}?{}", query(&[("person", &person)]))),
+            TableCell::mono(session.user_account_id.as_ref().map_or_else(|| "–".to_owned(), ToString::to_string)),
+            TableCell::from(session.kind.as_str()),
+            TableCell::moment(Some(&session.created_at), now),
+            TableCell::moment(Some(&session.last_used_at), now),
+            TableCell::moment(Some(&session.expires_at), now),
         ])
         .link(question(&operator, "End…", "session_end", &[("id", &id)], &here))
     };
     let columns = ["Session", "Person", "Account", "Sign-in", "Since", "Last use", "Expires"];
-    let field = |(name, value): (&'static str, &str), label| Filter {
+    let field = |(name, value): (&'static str, &str), label| FilterField {
         name,
         label,
         value: value.to_owned(),
         choices: Vec::new(),
     };
-    let section = Section::default()
+    let section = PageSection::default()
         .filters(vec![field(filter[0], "Account"), field(filter[1], "Person")])
         .table(&columns, entries.iter().map(row).collect(), "No session is valid.")
         .next(next.map(|next| format!("{HERE}?{}", with(&next.to_string()))));
     let lead = "Signed-in browsers of people, oldest first. A use is written once an hour.";
-    Ok(View::new(Frame::of(&state, &operator, HERE).await, "Sessions", lead).section(section).shown())
+    Ok(SectionPage::new(ConsoleFrame::of(&state, &operator, HERE).await, "Sessions", lead).section(section).shown())
 }

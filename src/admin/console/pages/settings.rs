@@ -6,9 +6,11 @@ use serde::Deserialize;
 use wire::ops::{OverrideList, SettingEntry, SettingList};
 
 use super::nodes::{OVERRIDE_COLUMNS, overridden};
-use crate::admin::console::ConsoleState;
-use crate::admin::console::session::Operator;
-use crate::admin::console::view::{Cell, Filter, Frame, PageQuery, Row, Section, Trouble, View, question};
+use crate::admin::console::sessions::ConsoleOperator;
+use crate::admin::console::state::ConsoleState;
+use crate::admin::console::view::{
+    ConsoleFrame, ConsoleQuery, FilterField, PageSection, Row, SectionPage, TableCell, Trouble, question,
+};
 
 const HERE: &str = "/console/settings";
 
@@ -23,11 +25,11 @@ pub struct SettingQuery {
     change: String,
 }
 
-/// `GET /console/settings`
+/// `GET /console/settings`: overrides, then settings by path.
 pub async fn list(
     State(state): State<ConsoleState>,
-    operator: Operator,
-    PageQuery(SettingQuery { path, change }): PageQuery<SettingQuery>,
+    operator: ConsoleOperator,
+    ConsoleQuery(SettingQuery { path, change }): ConsoleQuery<SettingQuery>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let OverrideList { overrides } = state.api.get(&operator, "/config/overrides").await?;
@@ -37,27 +39,27 @@ pub async fn list(
     let rows = matching.map(|entry| row(entry, &operator, HERE)).collect();
     let changes = ["live", "reload", "restart", "never"].map(str::to_owned).to_vec();
     let filters = vec![
-        Filter { name: "path", label: "Path contains", value: path.clone(), choices: Vec::new() },
-        Filter { name: "change", label: "Changes", value: change.clone(), choices: changes },
+        FilterField { name: "path", label: "Path contains", value: path.clone(), choices: Vec::new() },
+        FilterField { name: "change", label: "Changes", value: change.clone(), choices: changes },
     ];
-    let listed = Section::new("Settings").filters(filters).table(&COLUMNS, rows, "No setting matches.");
+    let listed = PageSection::new("Settings").filters(filters).table(&COLUMNS, rows, "No setting matches.");
     let rows = overrides.iter().map(|entry| overridden(entry, &operator, now, HERE)).collect();
-    let overridden = Section::new("Overrides").table(&OVERRIDE_COLUMNS, rows, "No setting is overridden.");
+    let overridden = PageSection::new("Overrides").table(&OVERRIDE_COLUMNS, rows, "No setting is overridden.");
     let lead = "The settings of this node: override < environment < file < default, the first that is there. A live one can be overridden for a time.";
-    let view = View::new(Frame::of(&state, &operator, HERE).await, "Settings", lead);
+    let view = SectionPage::new(ConsoleFrame::of(&state, &operator, HERE).await, "Settings", lead);
     Ok(view.section(overridden).section(listed).shown())
 }
 
 /// The row of a setting.
-pub fn row(entry: &SettingEntry, operator: &Operator, back: &str) -> Row {
+pub fn row(entry: &SettingEntry, operator: &ConsoleOperator, back: &str) -> Row {
     let text = entry.value.as_str().map_or_else(|| entry.value.to_string(), str::to_owned);
     let named = [("path", entry.path.as_str()), ("value", &text)];
     let row = Row::new([
-        Cell::mono(entry.path.as_str()),
-        Cell::mono(entry.value.to_string()),
-        Cell::from(entry.source.as_str()),
-        Cell::mono(entry.default.to_string()),
-        Cell::from(entry.change.as_str()),
+        TableCell::mono(entry.path.as_str()),
+        TableCell::mono(entry.value.to_string()),
+        TableCell::from(entry.source.as_str()),
+        TableCell::mono(entry.default.to_string()),
+        TableCell::from(entry.change.as_str()),
     ]);
     if entry.change == "live" { row.link(question(operator, "Override…", "config_set", &named, back)) } else { row }
 }

@@ -5,9 +5,12 @@ use axum::response::Response;
 use serde::Deserialize;
 use wire::ops::{AccountWebhookEntry, ObjectPage};
 
-use crate::admin::console::ConsoleState;
-use crate::admin::console::session::Operator;
-use crate::admin::console::view::{Cell, Frame, PageQuery, Row, Section, Trouble, View, query, question};
+use crate::admin::console::deeds::query;
+use crate::admin::console::sessions::ConsoleOperator;
+use crate::admin::console::state::ConsoleState;
+use crate::admin::console::view::{
+    ConsoleFrame, ConsoleQuery, PageSection, Row, SectionPage, TableCell, Trouble, question,
+};
 
 const HERE: &str = "/console/webhooks";
 
@@ -18,11 +21,11 @@ pub struct WebhookPageQuery {
     after: String,
 }
 
-/// `GET /console/webhooks`
+/// `GET /console/webhooks`: endpoints, oldest first.
 pub async fn list(
     State(state): State<ConsoleState>,
-    operator: Operator,
-    PageQuery(WebhookPageQuery { after }): PageQuery<WebhookPageQuery>,
+    operator: ConsoleOperator,
+    ConsoleQuery(WebhookPageQuery { after }): ConsoleQuery<WebhookPageQuery>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
     let given: &[(&str, &str)] = if after.is_empty() { &[] } else { &[("after", &after)] };
@@ -32,14 +35,14 @@ pub async fn list(
         let id = webhook.id.to_string();
         let by = webhook.disabled_reason.map(|reason| reason.to_string());
         let row = Row::new([
-            Cell::mono(id.as_str()),
-            Cell::mono(webhook.user_account_id.to_string()),
-            Cell::from(webhook.host.as_str()),
-            Cell::from(by.as_deref().map_or_else(|| "enabled".to_owned(), |by| format!("disabled: {by}"))),
-            Cell::number(u64::from(webhook.failures)),
-            Cell::moment(webhook.last_success_at.as_deref(), now),
-            Cell::number(u64::from(webhook.waiting)),
-            Cell::moment(webhook.oldest_waiting_at.as_deref(), now),
+            TableCell::mono(id.as_str()),
+            TableCell::mono(webhook.user_account_id.to_string()),
+            TableCell::from(webhook.host.as_str()),
+            TableCell::from(by.as_deref().map_or_else(|| "enabled".to_owned(), |by| format!("disabled: {by}"))),
+            TableCell::number(u64::from(webhook.failures)),
+            TableCell::moment(webhook.last_success_at.as_deref(), now),
+            TableCell::number(u64::from(webhook.waiting)),
+            TableCell::moment(webhook.oldest_waiting_at.as_deref(), now),
         ]);
         let named = [("id", id.as_str())];
         let row = match by.as_deref() {
@@ -53,8 +56,9 @@ pub async fn list(
     };
     let columns = ["Webhook", "Account", "Host", "State", "Failures", "Last success", "Waiting", "Oldest"];
     let next = next.map(|next| format!("{HERE}?{}", query(&[("after", &next.to_string())])));
-    let section =
-        Section::default().table(&columns, entries.iter().map(row).collect(), "No account has a webhook.").next(next);
+    let section = PageSection::default()
+        .table(&columns, entries.iter().map(row).collect(), "No account has a webhook.")
+        .next(next);
     let lead = "Endpoints of all accounts, oldest first. Paths of their URLs are not shown, since they may be secrets.";
-    Ok(View::new(Frame::of(&state, &operator, HERE).await, "Webhooks", lead).section(section).shown())
+    Ok(SectionPage::new(ConsoleFrame::of(&state, &operator, HERE).await, "Webhooks", lead).section(section).shown())
 }

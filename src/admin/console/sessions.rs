@@ -1,0 +1,154 @@
+//! Sessions of operators in a browser. They are kept in memory: a restart ends them, and each node has its own.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ::api::connection::Peer;
+use app::App;
+use axum::http::HeaderMap;
+use axum::http::header::COOKIE;
+use chrono::TimeDelta;
+use domain::act::{ActAuthor, ActDoor};
+use domain::operator::OperatorRole;
+use domain::secret::{Secret, SecretHash};
+use domain::{Digest, Timestamp};
+
+/// Time after the sign-in at which a session ends.
+pub const LASTS: TimeDelta = TimeDelta::hours(8);
+
+/// Time after the sign-in within which an operator may do what needs the role `admin`.
+const ADMINISTERS_FOR: TimeDelta = TimeDelta::minutes(15);
+
+/// Maximum number of sessions; the oldest one ends.
+const SESSIONS_MAX: usize = 256;
+
+/// Name of the cookie; over https with the prefix `__Host-`.
+pub const COOKIE_NAME: &str = "attache_operator";
+
+/// The sessions of this process. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct ConsoleSessions(Arc<Mutex<HashMap<SecretHash, Session>>>);
+
+/// The session of one browser.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// SHA-256 of the token of its operator.
+    pub token: Digest,
+    /// Time of the sign-in.
+    pub signed_in_at: Timestamp,
+    /// Whether its page came over https.
+    pub is_https: bool,
+    /// The secret that each form of its pages contains.
+    pub csrf: String,
+    /// The message for its next page.
+    pub flash: Option<NextMessage>,
+}
+
+/// A message for the next page.
+#[derive(Debug, Clone)]
+pub struct NextMessage {
+    /// The sentence of the message.
+    pub text: String,
+    /// Label and address of the question that undoes the change.
+    pub undo: Option<(String, String)>,
+}
+
+/// A signed-in operator. As an argument of a handler it redirects others to the sign-in.
+#[derive(Debug, Clone)]
+pub struct ConsoleOperator {
+    /// Name in the configuration.
+    pub name: String,
+    /// The rights of the operator.
+    pub role: OperatorRole,
+    /// Whether changes are offered: by the role, and with `admin.changes`.
+    pub may_change: bool,
+    /// Whether the sign-in is recent enough for what needs the role `admin`.
+    pub is_fresh: bool,
+    /// The secret that each form of the pages contains.
+    pub csrf: String,
+    /// The message for this page.
+    pub flash: Option<NextMessage>,
+    /// The browser's connection.
+    pub peer: Peer,
+    /// SHA-256 of the session's secret.
+    pub id: SecretHash,
+}
+
+impl ConsoleOperator {
+    /// The author of an act.
+    pub fn author(&self) -> ActAuthor {
+        let (operator, from) = (Some(self.name.clone()), Some(self.peer.0.address()));
+        ActAuthor { operator, from, ..ActAuthor::at(ActDoor::Console) }
+    }
+
+    /// Whether a form comes from a page of this session.
+    pub fn sent(&self, csrf: &str) -> bool {
+        Secret::presented(&self.csrf).hash() == Secret::presented(csrf).hash()
+    }
+}
+
+impl ConsoleSessions {
+    fn locked(&self) -> MutexGuard<'_, HashMap<SecretHash, Session>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a session.
+    pub fn add(&self, id: SecretHash, session: Session) {
+        let mut sessions = self.locked();
+        sessions.retain(|_, other| session.signed_in_at - other.signed_in_at < LASTS);
+        if sessions.len() >= SESSIONS_MAX
+            && let Some(oldest) = sessions.iter().min_by_key(|(_, session)| session.signed_in_at).map(|(id, _)| *id)
+        {
+            sessions.remove(&oldest);
+        }
+        sessions.insert(id, session);
+    }
+
+    /// Ends a session.
+    pub fn end(&self, id: &SecretHash) {
+        self.locked().remove(id);
+    }
+
+    /// Shows a message on the next page of this operator.
+    pub fn tell(&self, operator: &ConsoleOperator, flash: NextMessage) {
+        if let Some(session) = self.locked().get_mut(&operator.id) {
+            session.flash = Some(flash);
+        }
+    }
+
+    /// The operator of a request, whose token the configuration still has.
+    pub fn operator(&self, app: &App, headers: &HeaderMap, peer: Peer) -> Option<ConsoleOperator> {
+        let (secret, is_https) = presented(headers)?;
+        let id = Secret::presented(secret).hash();
+        let now = app.clock.now();
+        let mut sessions = self.locked();
+        let session = sessions.get_mut(&id)?;
+        if session.is_https != is_https || now - session.signed_in_at >= LASTS {
+            return None;
+        }
+        let settings = app.live.get();
+        let own = settings.admin.operator_of_token(session.token.as_bytes())?;
+        Some(ConsoleOperator {
+            name: own.name.clone(),
+            role: own.role,
+            may_change: own.role >= OperatorRole::Operate && settings.admin.changes,
+            is_fresh: now - session.signed_in_at < ADMINISTERS_FOR,
+            csrf: session.csrf.clone(),
+            flash: session.flash.take(),
+            peer,
+            id,
+        })
+    }
+}
+
+/// The secret in the cookie, and whether its name is that of https. A name that occurs twice was set by another party too.
+fn presented(headers: &HeaderMap) -> Option<(&str, bool)> {
+    let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = values.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut own = pairs.filter_map(|(name, value)| {
+        let is_https = name.strip_prefix("__Host-") == Some(COOKIE_NAME);
+        (is_https || name == COOKIE_NAME).then_some((value, is_https))
+    });
+    let first = own.next()?;
+    own.next().is_none().then_some(first)
+}
