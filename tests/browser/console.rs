@@ -7,7 +7,7 @@ use domain::Digest;
 use domain::operator::OperatorRole;
 use serde_json::json;
 
-use crate::browser::{Browser, pages};
+use crate::browser::{Browser, Role, pages};
 
 const TOKEN: &str = "opr_desk";
 
@@ -41,6 +41,7 @@ pages! { in with_operators;
         browser.fill("Token", "opr_wrong").await;
         browser.press("Sign in").await;
         browser.sees("No operator has this token").await;
+        browser.look("wrong").await;
         browser.fill("Token", TOKEN).await;
         browser.press("Sign in").await;
         browser.sees("The servers on this database").await;
@@ -126,6 +127,8 @@ pages! { in with_operators;
         browser.follow("Held").await;
         browser.select("Held for", "malformed_envelope").await;
         browser.press("Show").await;
+        // A renewal would replace what the test is about to press.
+        browser.evaluate("document.querySelector('#pause').checked = true").await;
         browser.look("held").await;
         browser.follow("Discard all that match…").await;
         browser.sees("1200 match").await;
@@ -157,7 +160,7 @@ pages! { in with_operators;
         sign_in(world, browser, TOKEN).await;
         browser.follow("Webhooks").await;
         browser.sees("127.0.0.1:9").await;
-        assert!(!browser.text().await.contains("secret"));
+        assert!(!browser.text().await.contains("T0/secret"));
         browser.look("webhooks").await;
         browser.follow("Disable…").await;
         browser.fill("Reason", "it floods the proxy").await;
@@ -185,7 +188,8 @@ pages! { in with_operators;
         for page in ["nodes", "keys", "held", "flow", "webhooks", "sessions", "settings", "acts"] {
             browser.visit(&format!("http://{}/console/{page}", world.server.admin_address)).await;
             browser.sees("guest (look)").await;
-            assert!(!browser.text().await.contains('…'), "{page} offers a change");
+            let links = browser.names(Role::Link).await;
+            assert!(links.iter().all(|link| !link.ends_with('…')), "{page} offers a change: {links:?}");
         }
         browser.look("guest").await;
         browser.press("Sign out").await;

@@ -99,6 +99,26 @@ pub async fn judge(world: &World) {
     assert!(size > 0 && held > 0 && sizes.len() > 1 && proofs > 0, "a run without traffic shows nothing");
 }
 
+/// Asserts that each acknowledged event is stored once with its receipt, and that every other event is an act of an operator.
+pub async fn judge_stored(world: &World) {
+    let mut ledger = lock(&world.load.shared.ledger).clone();
+    let mut database = PgConnection::connect(&world.database).await.unwrap();
+    let stored: Vec<StoredEvent> = sqlx::query_as(EVENTS).fetch_all(&mut database).await.unwrap();
+    let acts: Vec<(Uuid,)> = sqlx::query_as("SELECT id FROM operator_acts").fetch_all(&mut database).await.unwrap();
+    let (events, mut others) = (ledger.events.len(), 0);
+    for event in stored {
+        if let Some(sent) = ledger.events.remove(&event.event_id.to_string()) {
+            assert_eq!(Some(event.receipt_id.to_string()), sent.receipt, "{} was acknowledged with it", event.event_id);
+        } else {
+            assert!(acts.contains(&(event.event_id,)), "{} was never sent, or is stored twice", event.event_id);
+            others += 1;
+        }
+    }
+    let lost: Vec<&String> = ledger.events.keys().take(5).collect();
+    assert!(lost.is_empty() && events > 0, "acknowledged and lost: {lost:?}, …");
+    eprintln!("{events} events and {others} acts: all is whole");
+}
+
 /// Each row is an acknowledged event with its receipt, seal and leaf; chains are dense and linked. Returns the hashes of the leaves in the
 /// order of the tree, and the events of each identity and day.
 async fn judge_events(database: &mut PgConnection, ledger: &Ledger) -> (Vec<Hash>, BTreeMap<(String, i64), i64>) {

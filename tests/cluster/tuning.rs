@@ -76,7 +76,7 @@ async fn soak_settings_that_change_under_load_lose_nothing_and_restart_no_actor(
         let tree = get(&node.home, "/actors").await;
         assert_eq!((number, &tree["restarts"]), (number, &json!(0)), "{tree:#}");
     }
-    world.end("settings that changed").await;
+    world.end_with_acts("settings that changed").await;
 }
 
 /// A setting as its node shows it.

@@ -244,6 +244,15 @@ impl World {
         );
     }
 
+    /// Ends the traffic of a run with acts of operators, which are events of the log too, and looks for each acknowledged event.
+    pub async fn end_with_acts(mut self, fault: &str) {
+        self.load.end().await;
+        self.assert_alive();
+        self.assert_available(fault);
+        self.tasks.shutdown().await;
+        crate::judge::judge_stored(&self).await;
+    }
+
     /// Ends the traffic and compares all acknowledged events with the database.
     pub async fn end(mut self, fault: &str) {
         self.load.end().await;

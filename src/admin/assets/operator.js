@@ -14,7 +14,7 @@ async function renew() {
       const fresh = next.getElementById(part.id);
       const used = part.contains(document.activeElement) || getSelection().containsNode(part, true) && !getSelection().isCollapsed;
       const ticked = part.querySelector("input:checked");
-      if (fresh && !used && !ticked) part.replaceChildren(...fresh.childNodes);
+      if (fresh && !used && !ticked && fresh.innerHTML !== part.innerHTML) part.replaceChildren(...fresh.childNodes);
     }
     document.title = next.title;
     silent.hidden = true;

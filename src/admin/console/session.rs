@@ -14,7 +14,7 @@ use domain::Digest;
 use domain::secret::Secret;
 use serde::Deserialize;
 
-use super::sessions::{COOKIE_NAME, ConsoleOperator, LASTS, Session};
+use super::sessions::{BrowserSession, COOKIE_NAME, ConsoleOperator, LASTS};
 use super::state::ConsoleState;
 use super::view::{ConsoleQuery, SignInPage, Trouble};
 
@@ -82,7 +82,7 @@ pub async fn sign_in(
     }
     let random = || BASE64_URL_SAFE_NO_PAD.encode(app.rng.bytes::<32>());
     let (secret, csrf, signed_in_at) = (random(), random(), app.clock.now());
-    let session = Session { token: digest, signed_in_at, is_https, csrf, flash: None };
+    let session = BrowserSession { token: digest, signed_in_at, is_https, csrf, flash: None };
     sessions.add(Secret::presented(&secret).hash(), session);
     let mut response = Redirect::to(next).into_response();
     set_cookie(&mut response, &secret, is_https, LASTS.num_seconds());

@@ -27,11 +27,11 @@ pub const COOKIE_NAME: &str = "attache_operator";
 
 /// The sessions of this process. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub struct ConsoleSessions(Arc<Mutex<HashMap<SecretHash, Session>>>);
+pub struct ConsoleSessions(Arc<Mutex<HashMap<SecretHash, BrowserSession>>>);
 
 /// The session of one browser.
 #[derive(Debug, Clone)]
-pub struct Session {
+pub struct BrowserSession {
     /// SHA-256 of the token of its operator.
     pub token: Digest,
     /// Time of the sign-in.
@@ -88,12 +88,12 @@ impl ConsoleOperator {
 }
 
 impl ConsoleSessions {
-    fn locked(&self) -> MutexGuard<'_, HashMap<SecretHash, Session>> {
+    fn locked(&self) -> MutexGuard<'_, HashMap<SecretHash, BrowserSession>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a session.
-    pub fn add(&self, id: SecretHash, session: Session) {
+    pub fn add(&self, id: SecretHash, session: BrowserSession) {
         let mut sessions = self.locked();
         sessions.retain(|_, other| session.signed_in_at - other.signed_in_at < LASTS);
         if sessions.len() >= SESSIONS_MAX

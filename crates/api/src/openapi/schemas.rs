@@ -27,7 +27,7 @@ impl Schemas {
         let mut named = vec![(T::name().into_owned(), T::schema())];
         T::schemas(&mut named);
         for (name, schema) in named {
-            self.schemas.entry(name).or_insert_with(|| for_strangers(serde_json::to_value(schema).unwrap_or_default()));
+            self.name(name, schema);
         }
         json!({ "$ref": format!("#/components/schemas/{}", T::name()) })
     }
@@ -35,7 +35,13 @@ impl Schemas {
     /// Adds the schema of a page with entries `T`, and of these: a generic type does not name the schema of its argument.
     pub fn add_page<T: ToSchema>(&mut self) -> Value {
         self.add::<T>();
-        self.add::<ObjectPage<T>>()
+        let name = format!("{}Page", T::name());
+        self.name(name.clone(), ObjectPage::<T>::schema());
+        json!({ "$ref": format!("#/components/schemas/{name}") })
+    }
+
+    fn name(&mut self, name: String, schema: RefOr<Schema>) {
+        self.schemas.entry(name).or_insert_with(|| for_strangers(serde_json::to_value(schema).unwrap_or_default()));
     }
 
     /// A reference to a response that many operations have.

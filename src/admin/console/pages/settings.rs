@@ -6,6 +6,7 @@ use serde::Deserialize;
 use wire::ops::{OverrideList, SettingEntry, SettingList};
 
 use super::nodes::{OVERRIDE_COLUMNS, overridden};
+use crate::admin::console::deeds::query;
 use crate::admin::console::sessions::ConsoleOperator;
 use crate::admin::console::state::ConsoleState;
 use crate::admin::console::view::{
@@ -32,18 +33,19 @@ pub async fn list(
     ConsoleQuery(SettingQuery { path, change }): ConsoleQuery<SettingQuery>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
+    let here = format!("{HERE}?{}", query(&[("path", &path), ("change", &change)]));
     let OverrideList { overrides } = state.api.get(&operator, "/config/overrides").await?;
     let SettingList { settings } = state.api.get(&operator, "/config").await?;
     let matching =
         settings.iter().filter(|entry| entry.path.contains(&path) && (change.is_empty() || entry.change == change));
-    let rows = matching.map(|entry| row(entry, &operator, HERE)).collect();
+    let rows = matching.map(|entry| row(entry, &operator, &here)).collect();
     let changes = ["live", "reload", "restart", "never"].map(str::to_owned).to_vec();
     let filters = vec![
         FilterField { name: "path", label: "Path contains", value: path.clone(), choices: Vec::new() },
         FilterField { name: "change", label: "Changes", value: change.clone(), choices: changes },
     ];
     let listed = PageSection::new("Settings").filters(filters).table(&COLUMNS, rows, "No setting matches.");
-    let rows = overrides.iter().map(|entry| overridden(entry, &operator, now, HERE)).collect();
+    let rows = overrides.iter().map(|entry| overridden(entry, &operator, now, &here)).collect();
     let overridden = PageSection::new("Overrides").table(&OVERRIDE_COLUMNS, rows, "No setting is overridden.");
     let lead = "The settings of this node: override < environment < file < default, the first that is there. A live one can be overridden for a time.";
     let view = SectionPage::new(ConsoleFrame::of(&state, &operator, HERE).await, "Settings", lead);
