@@ -77,7 +77,7 @@ pub struct SessionOverview {
 
 /// Limits a list of sessions; without conditions it has all.
 #[derive(Debug, Clone, Default)]
-pub struct SessionFilter {
+pub struct PersonSessionFilter {
     /// Sessions of this person.
     pub person: Option<PersonId>,
     /// Sessions of the owner of this account.
@@ -255,7 +255,7 @@ impl Store {
     #[boxed]
     pub async fn sessions_valid(
         &self,
-        filter: &SessionFilter,
+        filter: &PersonSessionFilter,
         after: Option<SessionId>,
         now: Timestamp,
         rows_max: usize,

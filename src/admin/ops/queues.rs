@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::State;
 use domain::ids::{BatchId, MailId, PersonId, SessionId, UserAccountId, WebhookId};
 use serde::Deserialize;
-use store::session::SessionFilter;
+use store::session::PersonSessionFilter;
 use uuid::Uuid;
 use wire::ops::{AccountWebhookEntry, ObjectPage, PersonSessionEntry, RunningBatchEntry, UnsentMailEntry};
 
@@ -63,7 +63,7 @@ pub async fn sessions(
     State(app): State<App>,
     OpsQuery(PersonSessionQuery { account, person, after }): OpsQuery<PersonSessionQuery>,
 ) -> Result<Json<ObjectPage<PersonSessionEntry>>, Refusal> {
-    let filter = SessionFilter { person, account };
+    let filter = PersonSessionFilter { person, account };
     let rows = app.store.sessions_valid(&filter, after, app.clock.now(), PAGE).await?;
     Ok(page(rows, queues::session, |session| session.id.as_uuid()))
 }

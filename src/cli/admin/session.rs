@@ -14,7 +14,7 @@ use domain::{Clock, Rng};
 use serde_json::json;
 use store::Store;
 use store::account::Person;
-use store::session::{NewSession, SessionFilter};
+use store::session::{NewSession, PersonSessionFilter};
 
 use super::context::AdminContext;
 use super::objects::{ObjectOptions, change, list};
@@ -71,7 +71,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             Ok(())
         }
         Command::List { whose, person, listing } => {
-            let filter = SessionFilter { person, account: context.filter(whose).await? };
+            let filter = PersonSessionFilter { person, account: context.filter(whose).await? };
             let rows = context.store.sessions_valid(&filter, None, context.clock.now(), listing.limit).await;
             let columns = ["id", "person_id", "user_account_id", "kind", "created_at", "last_used_at", "expires_at"];
             list(listing, rows, queues::session, &columns)

@@ -5,7 +5,7 @@ use domain::envelope::Lane;
 use domain::signin::SignInMethod;
 use domain::usage::Plan;
 use store::account::Provision;
-use store::session::{NewSession, SessionFilter};
+use store::session::{NewSession, PersonSessionFilter};
 
 use crate::world::{World, at, email, now};
 use harness::on_each_database;
@@ -203,10 +203,10 @@ on_each_database! {
             store.session_create(&NewSession { id, via, ..world.new_session(person.id, at(100 + second)) }, None, at(second)).await.unwrap();
             ids.push(id);
         }
-        let list = async |filter: SessionFilter, after, now| {
+        let list = async |filter: PersonSessionFilter, after, now| {
             store.sessions_valid(&filter, after, now, 2).await.unwrap().into_iter().map(|session| session.id).collect::<Vec<_>>()
         };
-        let (all, account) = (SessionFilter::default, bob.account.clone());
+        let (all, account) = (PersonSessionFilter::default, bob.account.clone());
         assert!(account.is_some());
         let first = store.sessions_valid(&all(), None, at(3), 1).await.unwrap().remove(0);
         assert_eq!((first.person, &first.account, first.via), (ada.id, &ada.account, SignInMethod::Code));
@@ -214,9 +214,9 @@ on_each_database! {
         assert_eq!(list(all(), None, at(3)).await, ids[..2]);
         assert_eq!(list(all(), Some(ids[1]), at(3)).await, ids[2..]);
         assert_eq!(list(all(), None, at(100)).await, ids[1..], "the first has expired");
-        assert_eq!(list(SessionFilter { person: Some(ada.id), ..all() }, Some(ids[0]), at(3)).await, ids[1..2]);
-        assert_eq!(list(SessionFilter { account: account.clone(), ..all() }, None, at(3)).await, ids[2..]);
-        assert!(list(SessionFilter { account, person: Some(ada.id) }, None, at(3)).await.is_empty());
+        assert_eq!(list(PersonSessionFilter { person: Some(ada.id), ..all() }, Some(ids[0]), at(3)).await, ids[1..2]);
+        assert_eq!(list(PersonSessionFilter { account: account.clone(), ..all() }, None, at(3)).await, ids[2..]);
+        assert!(list(PersonSessionFilter { account, person: Some(ada.id) }, None, at(3)).await.is_empty());
         assert!(store.session_revoke_by_id(ids[2], None, at(4)).await.unwrap());
         assert!(!store.session_revoke_by_id(ids[2], None, at(4)).await.unwrap());
         assert!(!store.session_revoke_by_id(ids[1], None, at(101)).await.unwrap(), "over anyway");
