@@ -125,6 +125,7 @@ pages! { in with_operators;
         }
         sign_in(world, browser, TOKEN).await;
         browser.follow("Held").await;
+        browser.sees("Filter by reason or sender").await;
         browser.select("Held for", "malformed_envelope").await;
         browser.press("Show").await;
         // A renewal would replace what the test is about to press.

@@ -31,9 +31,9 @@ pub async fn list(
     ConsoleQuery(HeldPageQuery { held_for, sender, before }): ConsoleQuery<HeldPageQuery>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
-    let given = [("reason", held_for.as_str()), ("sender", &sender), ("before", &before)];
-    let given: Vec<(&str, &str)> = given.into_iter().filter(|(_, value)| !value.is_empty()).collect();
-    let HeldPage { held, next } = state.api.get(&operator, &format!("/held?{}", query(&given))).await?;
+    let conditions = [("reason", held_for.as_str()), ("sender", &sender), ("before", &before)];
+    let conditions: Vec<(&str, &str)> = conditions.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+    let HeldPage { held, next } = state.api.get(&operator, &format!("/held?{}", query(&conditions))).await?;
     let filter = [("held_for", held_for.as_str()), ("sender", sender.as_str())];
     let here = format!("{HERE}?{}", query(&filter));
     let row = |event: &HeldShown| {
@@ -47,9 +47,11 @@ pub async fn list(
         ])
         .tick(id)
     };
-    let may_change = question(&operator, "", "held_release", &[], &here).is_some();
-    let ticks: &[(&str, &str)] =
-        if may_change { &[("held_release", "Release ticked…"), ("held_discard", "Discard ticked…")] } else { &[] };
+    let ticks: &[(&str, &str)] = if operator.may_change {
+        &[("held_release", "Release ticked…"), ("held_discard", "Discard ticked…")]
+    } else {
+        &[]
+    };
     let columns = ["Event", "Held for", "Detail", "Sender", "Received"];
     let choice = |name, label, value: &str, choices| FilterField { name, label, value: value.to_owned(), choices };
     let reasons = HoldReason::NAMES.iter().map(|reason| (*reason).to_owned()).collect();
@@ -68,6 +70,6 @@ pub async fn list(
             .link(question(&operator, "Release all that match…", "held_release", &filter, &here))
             .link(question(&operator, "Discard all that match…", "held_discard", &filter, &here));
     }
-    let lead = "Events that wait for a decision. FilterField by reason or sender to end all that match.";
+    let lead = "Events that wait for a decision. Filter by reason or sender to end all that match.";
     Ok(SectionPage::new(ConsoleFrame::of(&state, &operator, HERE).await, "Held events", lead).section(section).shown())
 }
