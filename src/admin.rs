@@ -27,7 +27,6 @@ pub mod words;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actors::node::{Standing, StandingProbe};
 use api::head;
@@ -48,11 +47,9 @@ use store::held::HeldCount;
 
 use self::coalesced::SharedProbe;
 use self::gauges::Gauges;
+use self::ops::TREE_DEADLINE;
 use self::readiness::Readiness;
 use self::throughput::Throughput;
-
-/// Timeout of a request to the supervisor for its actors.
-const CHECK_DEADLINE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone)]
 struct AdminState {
@@ -105,7 +102,7 @@ fn introduce(app: &App, readiness: &Readiness, phases: &Phases, listeners: Liste
             let app = app?;
             let report = readiness.look(&app, &phases).await;
             let crashed_keys = app.keyed_actors().crashed(app.clock.now());
-            let tree = app.root.tree(CHECK_DEADLINE).await.map_or(Value::Null, |tree| json!(tree));
+            let tree = app.root.tree(TREE_DEADLINE).await.map_or(Value::Null, |tree| json!(tree));
             Some(Standing { unready: report.reasons(), is_draining, crashed_keys, tree })
         })
     });
@@ -170,7 +167,7 @@ async fn metrics(State(AdminState { app, gauges, .. }): State<AdminState>) -> Re
 }
 
 async fn tree(State(AdminState { app, .. }): State<AdminState>) -> Response {
-    match app.root.tree(CHECK_DEADLINE).await {
+    match app.root.tree(TREE_DEADLINE).await {
         Ok(tree) => axum::Json(tree).into_response(),
         Err(refusal) => {
             (StatusCode::SERVICE_UNAVAILABLE, axum::Json(json!({ "error": refusal.reason() }))).into_response()

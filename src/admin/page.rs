@@ -14,10 +14,11 @@ use domain::node::short;
 use domain::{Timestamp, reasons};
 use supervision::root::Node;
 
+use super::AdminState;
+use super::ops::TREE_DEADLINE;
 use super::readiness::{Failing, pace};
 use super::throughput::{Totals, last_minute};
 use super::words::{budget_words, grouped, pace_words, purpose, status_words, trouble};
-use super::{AdminState, CHECK_DEADLINE};
 use web::asset::{self, versioned};
 use web::{Moment, page};
 
@@ -117,7 +118,7 @@ pub(super) async fn show(State(state): State<AdminState>) -> Response {
     let (report, (), tree, held) = tokio::join!(
         readiness.look(app, phases),
         gauges.refresh(app),
-        app.root.tree(CHECK_DEADLINE),
+        app.root.tree(TREE_DEADLINE),
         held.answer(pace(app).of_counts(), || {
             let store = app.store.clone();
             async move { store.held_counts().await.map_err(|error| reasons(&error)) }

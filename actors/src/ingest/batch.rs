@@ -106,14 +106,19 @@ impl BatchAdd {
 
 /// What an operator sees of a batch.
 pub fn facts(batch: &Batch) -> Facts {
+    facts_with(batch, &batch.journal)
+}
+
+/// The facts of a batch with a journal that may be newer than that of its row.
+fn facts_with(batch: &Batch, journal: &Journal) -> Facts {
     vec![
         ("kind", <&str>::from(batch.kind).to_owned()),
         ("account", batch.account.to_string()),
         ("created_at", date_time(batch.created_at)),
         ("cancelled_at", batch.cancelled_at.map_or_else(|| "never".to_owned(), date_time)),
-        ("total", batch.journal.total().to_string()),
-        ("processed", batch.journal.processed().to_string()),
-        ("has_ended", batch.journal.has_ended().to_string()),
+        ("total", journal.total().to_string()),
+        ("processed", journal.processed().to_string()),
+        ("has_ended", journal.has_ended().to_string()),
     ]
 }
 
@@ -129,16 +134,8 @@ impl KeyedActor for BatchAdd {
     }
 
     fn facts(state: &BatchState) -> Facts {
-        let mut facts = facts(&state.batch);
         // The journal of the stream is ahead of the one that was read at the start.
-        let journal = state.journal.borrow();
-        for (name, value) in &mut facts {
-            match *name {
-                "processed" => *value = journal.processed().to_string(),
-                "has_ended" => *value = journal.has_ended().to_string(),
-                _ => {}
-            }
-        }
+        let mut facts = facts_with(&state.batch, &state.journal.borrow());
         facts.push(("leads", state.leads().to_string()));
         facts.push(("items_waiting", state.waiting.len().to_string()));
         facts.push(("items_in_preparation", state.working.len().to_string()));

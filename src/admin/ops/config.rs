@@ -48,9 +48,7 @@ pub async fn reload(
     bytes: Bytes,
 ) -> Result<Response, Refusal> {
     let ReloadRequest { node, reason: why, dry_run } = body(&bytes)?;
-    if dry_run {
-        requested.is_dry_run();
-    }
+    requested.set_dry_run(dry_run);
     let act = requested.act().because(Some(reason(why.as_deref())?));
     carry_out(state, &requested, node.as_deref(), (act, dry_run)).await
 }
@@ -69,9 +67,7 @@ pub async fn set(
     bytes: Bytes,
 ) -> Result<Json<OverrideEntry>, Refusal> {
     let OverrideRequest { value, reason: why, node, lasts, until_unset, replace, dry_run } = body(&bytes)?;
-    if dry_run {
-        requested.is_dry_run();
-    }
+    requested.set_dry_run(dry_run);
     let why = reason(why.as_deref())?;
     let lasts = match lasting(lasts.as_deref())? {
         Some(_) if until_unset => {

@@ -1,5 +1,6 @@
 //! Who asks, and whether the role suffices. A request that is an act leaves one record, also if it is refused.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use api::connection::{Connection, Peer};
@@ -42,7 +43,7 @@ pub struct RequestedAct {
     act: OperatorAct,
     recorded: Arc<OnceLock<EventId>>,
     /// It is a dry run, which is no act even if it is refused.
-    is_dry_run: Arc<OnceLock<()>>,
+    is_dry_run: Arc<AtomicBool>,
 }
 
 impl RequestedAct {
@@ -58,10 +59,9 @@ impl RequestedAct {
         acting
     }
 
-    /// Notes that the request changes nothing.
-    pub fn is_dry_run(&self) {
-        // It stays one.
-        let _ = self.is_dry_run.set(());
+    /// Notes whether the request changes nothing.
+    pub fn set_dry_run(&self, is_dry_run: bool) {
+        self.is_dry_run.store(is_dry_run, Ordering::Relaxed);
     }
 
     /// Notes the id under which the act is recorded.
@@ -128,7 +128,7 @@ async fn with_record(app: &App, requested: &RequestedAct, response: Response) ->
         None if status.is_success() => return response,
         None => Refusal::new(status, "invalid_request", "the request cannot be read: a body has 64 KiB at most"),
     };
-    if requested.is_dry_run.get().is_some() {
+    if requested.is_dry_run.load(Ordering::Relaxed) {
         return response;
     }
     if requested.recorded.get().is_none() {

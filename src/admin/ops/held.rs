@@ -69,9 +69,7 @@ pub async fn end(
     bytes: Bytes,
 ) -> Result<Json<HeldEnded>, Refusal> {
     let HeldEndRequest { ids, filter: selection, dry_run, token, after, reason: why } = body(&bytes)?;
-    if dry_run {
-        requested.is_dry_run();
-    }
+    requested.set_dry_run(dry_run);
     let why = reason(why.as_deref())?;
     let act = requested.act();
     let end = if act.act == ActKind::HeldRelease { HeldEnd::Release } else { HeldEnd::Discard };
