@@ -38,6 +38,7 @@ use domain::act::ActKind;
 use domain::operator::OperatorRole;
 
 pub(super) use self::door::Insider;
+pub(super) use self::request::TREE_DEADLINE;
 
 use self::description::RouteDescription;
 use self::door::Entrance;

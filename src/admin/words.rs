@@ -1,7 +1,8 @@
-//! The state of actors in words, as the operator's page, the console and `attache top` show it.
+//! The state of actors and the changes of a reload in words, as the operator's page, the console and `attache top` show it.
 
 use actors::ActorKind;
 use supervision::root::{Budget, LastPass, MessageTimes, Node, Status};
+use wire::ops::{ReloadReport, SettingChanged};
 
 /// The phase of an actor's life, and the class of its badge.
 pub fn status_words(node: &Node) -> (&'static str, &'static str) {
@@ -60,6 +61,17 @@ pub fn budget_words(Budget { restarts_left, more_in_ms }: Budget) -> Option<Stri
         1 => format!("1 restart left, one more in {seconds} s"),
         left => format!("{left} restarts left, one more in {seconds} s"),
     })
+}
+
+/// The changes of a reload, or of its dry run.
+pub fn reload_words(ReloadReport { dry_run, applied, restart_needed, shadowed, .. }: &ReloadReport) -> Vec<String> {
+    let values = |SettingChanged { path, before, after }: &SettingChanged| format!("{path} {before} → {after}");
+    let verb = if *dry_run { "would change" } else { "changed" };
+    let changes = applied.iter().map(|change| format!("{verb}: {}", values(change)));
+    let hidden = shadowed.iter().map(|change| format!("hidden by an override: {}", values(change)));
+    let later = restart_needed.iter().map(|path| format!("needs a restart: {path}"));
+    let lines: Vec<String> = changes.chain(hidden).chain(later).collect();
+    if lines.is_empty() { vec!["nothing differs".to_owned()] } else { lines }
 }
 
 /// Digits in groups of three.

@@ -13,7 +13,7 @@ use domain::act::{ActKind, ActReason};
 use domain::{Clock, Timestamp};
 use serde_json::{Value, json};
 use store::setting::SettingOverride;
-use wire::ops::{Cluster, NodeEntry, OverrideEntry, OverrideRequest, ReloadReport, ReloadRequest, SettingChanged};
+use wire::ops::{Cluster, NodeEntry, OverrideEntry, OverrideRequest, ReloadReport, ReloadRequest};
 
 use super::acts::{Because, by_shell};
 use super::admin::AdminContext;
@@ -22,6 +22,7 @@ use super::main_database::open_store_if_there;
 use super::moment::duration;
 use super::operator_client::OperatorClient;
 use super::output;
+use crate::admin::words::reload_words;
 
 /// Subcommands of `attache config`.
 #[derive(Debug, Subcommand)]
@@ -248,19 +249,11 @@ async fn reload_all(layers: &Layers, dry_run: bool, reason: &ActReason, json: bo
     if refused.is_empty() { Ok(()) } else { Err(Failure::refused(refused.join("\n"))) }
 }
 
-/// A report in lines.
 /// The changes of a reload, one a line.
-pub fn reported(ReloadReport { node, dry_run, applied, restart_needed, shadowed, .. }: &ReloadReport) -> String {
-    let mut lines = vec![format!("{node} read its configuration")];
-    let values = |SettingChanged { path, before, after }: &SettingChanged| format!("{path} {before} → {after}");
-    let verb = if *dry_run { "would change" } else { "changed" };
-    lines.extend(applied.iter().map(|change| format!("  {verb}: {}", values(change))));
-    lines.extend(shadowed.iter().map(|change| format!("  hidden by an override: {}", values(change))));
-    lines.extend(restart_needed.iter().map(|path| format!("  needs a restart: {path}")));
-    if lines.len() == 1 {
-        lines.push("  nothing differs".to_owned());
-    }
-    lines.join("\n")
+pub fn reported(report: &ReloadReport) -> String {
+    let head = format!("{} read its configuration", report.node);
+    let changes = reload_words(report).into_iter().map(|change| format!("  {change}"));
+    std::iter::once(head).chain(changes).collect::<Vec<_>>().join("\n")
 }
 
 async fn show(path: Option<&str>, json: bool, layers: &Layers) -> Done {

@@ -33,18 +33,17 @@ impl ConsoleApi {
 
     /// Reads a route.
     pub async fn get<T: DeserializeOwned>(&self, operator: &ConsoleOperator, route: &str) -> Result<T, Refused> {
-        let answer = self.call(operator, &Method::GET, route, None).await?;
-        serde_json::from_value(answer).map_err(|error| Refused::unreadable(&error))
+        self.call(operator, &Method::GET, route, None).await
     }
 
     /// Sends a request and returns the body of the answer.
-    pub async fn call(
+    pub async fn call<T: DeserializeOwned>(
         &self,
         operator: &ConsoleOperator,
         method: &Method,
         route: &str,
         body: Option<&Value>,
-    ) -> Result<Value, Refused> {
+    ) -> Result<T, Refused> {
         let body_text = body.map_or_else(String::new, Value::to_string);
         let request = Request::builder().method(method.clone()).uri(route).header(CONTENT_TYPE, "application/json");
         let request = request.extension(Insider { by: operator.author(), role: operator.role });

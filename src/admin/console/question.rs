@@ -2,12 +2,12 @@
 
 use axum::body::Bytes;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::{Method, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use domain::operator::OperatorRole;
 use serde_json::{Value, json};
 use web::page;
-use wire::ops::{HeldEnded, ReloadReport};
+use wire::ops::{HeldEnded, OverrideEntry, ReloadReport, SettingEntry, SettingList};
 
 use super::api::Refused;
 use super::deeds::{Deed, Parameters, Preview, named, query, value};
@@ -15,6 +15,7 @@ use super::session::{OwnPage, own_path};
 use super::sessions::{ConsoleOperator, NextMessage};
 use super::state::ConsoleState;
 use super::view::{ConsoleFrame, QuestionField, QuestionPage, Trouble};
+use crate::admin::words::reload_words;
 
 /// A reason for requests that change nothing.
 const LOOKS: &str = "a preview of the console";
@@ -52,7 +53,7 @@ pub async fn answer(
         Preview::Held => held_request(deed, &parameters),
         Preview::None | Preview::Reload | Preview::Setting => deed.request(&parameters),
     };
-    match state.api.call(&operator, &deed.method, &route, body.as_ref()).await {
+    match state.api.call::<Value>(&operator, &deed.method, &route, body.as_ref()).await {
         Err(refused) => Ok(asked(&state, &operator, deed, parameters, refused.lines(), refused.status).await),
         Ok(answer) => {
             let back = own_path(value(&parameters, "back")).to_owned();
@@ -142,22 +143,22 @@ async fn preview(
         Preview::None => Ok(Seen::default()),
         Preview::Reload => {
             let body = json!({ "node": value(parameters, "node"), "reason": LOOKS, "dry_run": true });
-            let report = state.api.call(operator, &deed.method, deed.route, Some(&body)).await?;
-            Ok((serde_json::from_value(report).map_or_else(|_| Vec::new(), |report| differences(&report)), Vec::new()))
+            let report: ReloadReport = state.api.call(operator, &deed.method, deed.route, Some(&body)).await?;
+            Ok((reload_words(&report), Vec::new()))
         }
         Preview::Setting => {
             let path = value(parameters, "path").unwrap_or_default();
             let route = format!("/config?{}", query(&[("path", path)]));
-            let shown: wire::ops::SettingList = state.api.get(operator, &route).await?;
-            let line = |entry: &wire::ops::SettingEntry| {
+            let list: SettingList = state.api.get(operator, &route).await?;
+            let line = |entry: &SettingEntry| {
                 format!("{} is {} ({}), by default {}", entry.path, entry.value, entry.source, entry.default)
             };
-            let mut lines: Vec<String> = shown.settings.iter().map(line).collect();
+            let mut lines: Vec<String> = list.settings.iter().map(line).collect();
             let (route, body) = deed.request(parameters);
             if let Some(mut body) = body.filter(|body| body["value"].is_string()) {
                 (body["dry_run"], body["reason"]) = (json!(true), json!(LOOKS));
-                let answer = state.api.call(operator, &deed.method, &route, Some(&body)).await?;
-                lines.extend(answer["effect"].as_str().map(str::to_owned));
+                let entry: OverrideEntry = state.api.call(operator, &deed.method, &route, Some(&body)).await?;
+                lines.extend(entry.effect);
             }
             Ok((lines, Vec::new()))
         }
@@ -170,29 +171,11 @@ async fn preview(
                 return Ok((vec![format!("{ended} so far; more match")], Vec::new()));
             }
             let body = json!({ "filter": filter(parameters), "dry_run": true, "reason": LOOKS });
-            let answer = state.api.call(operator, &Method::POST, deed.route, Some(&body)).await?;
-            let ended: HeldEnded = serde_json::from_value(answer).unwrap_or(HeldEnded {
-                matches: 0,
-                token: None,
-                ended: Vec::new(),
-                next: None,
-                act_id: None,
-            });
+            let ended: HeldEnded = state.api.call(operator, &deed.method, deed.route, Some(&body)).await?;
             let token = ended.token.map(|token| ("token".to_owned(), token.to_string()));
             Ok((vec![format!("{} match", ended.matches)], token.into_iter().collect()))
         }
     }
-}
-
-/// The differences that a reload would apply.
-fn differences(ReloadReport { applied, restart_needed, shadowed, .. }: &ReloadReport) -> Vec<String> {
-    let changed = applied.iter().map(|change| format!("{}: {} → {}", change.path, change.before, change.after));
-    let later = restart_needed.iter().map(|path| format!("{path}: changes at the next start"));
-    let hidden = shadowed
-        .iter()
-        .map(|change| format!("{}: {} → {}, hidden by an override", change.path, change.before, change.after));
-    let lines: Vec<String> = changed.chain(later).chain(hidden).collect();
-    if lines.is_empty() { vec!["nothing differs".to_owned()] } else { lines }
 }
 
 /// The page with the question.

@@ -201,6 +201,11 @@ pub struct TableCell {
 }
 
 impl PageSection {
+    /// Its id in the page: the heading in lower case.
+    fn anchor(&self) -> String {
+        self.heading.to_lowercase().replace(' ', "-")
+    }
+
     /// A section with a heading.
     pub fn new(heading: impl Into<String>) -> Self {
         Self { heading: heading.into(), ..Self::default() }

@@ -6,13 +6,10 @@ use wire::ops::{
     ReasonRequest, ReloadReport, ReloadRequest, ServicePauseEnded, ServicePauseEntry, ServicePauseRequest,
 };
 
-use super::act::{Act, LASTS, LEVEL_LASTS, NodeName};
+use super::act::{Act, LASTS, LEVEL_LASTS, LOG, NodeName};
 use crate::cli::configuration::reported;
 use crate::cli::failure::Failure;
 use crate::cli::operator_client::OperatorClient;
-
-/// Route of the override of the log filter.
-const LEVEL_ROUTE: &str = "/ops/v1/config/overrides/telemetry.log";
 
 /// The answer to an act.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,14 +93,19 @@ async fn set_level(
         replace: false,
         dry_run: false,
     };
-    let set: OverrideEntry = client.put(LEVEL_ROUTE, &request).await?;
+    let set: OverrideEntry = client.put(&level_route(), &request).await?;
     Ok(format!("{} of {} is {} until {}", set.path, node.host, set.value, set.until.unwrap_or_default()))
 }
 
 async fn end_level(client: &OperatorClient, host: Option<&str>, reason: &ActReason) -> Result<String, Failure> {
     let node = host.map(|host| format!("?node={host}")).unwrap_or_default();
-    let removed: OverrideRemoved = client.delete(&format!("{LEVEL_ROUTE}{node}"), reason).await?;
+    let removed: OverrideRemoved = client.delete(&format!("{}{node}", level_route()), reason).await?;
     Ok(format!("the override of {} has ended", removed.path))
+}
+
+/// Route of the override of the log filter.
+fn level_route() -> String {
+    format!("/ops/v1/config/overrides/{LOG}")
 }
 
 fn drain(node: &NodeName) -> String {

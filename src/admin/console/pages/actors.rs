@@ -40,11 +40,11 @@ pub async fn list(
     let columns = ["Actor", "State", "Live", "Waiting", "Pace", "Restarts", "Quarantined", "Trouble"];
     let rows = tree.iter().flat_map(|tree| &tree.children).map(actor).collect();
     let actors = PageSection::new("Actors").table(&columns, rows, "Its supervisor did not answer.");
-    let named = [("node", node.as_str())];
+    let parameters = [("node", node.as_str())];
     let lead = format!("The actors of this server, {}.", age_words(age_ms));
     let view = SectionPage::new(ConsoleFrame::of(&state, &operator, &path).await, name, lead)
-        .link(question(&operator, "Drain…", "node_drain", &named, &path))
-        .link(question(&operator, "Reload…", "config_reload", &named, &path));
+        .link(question(&operator, "Drain…", "node_drain", &parameters, &path))
+        .link(question(&operator, "Reload…", "config_reload", &parameters, &path));
     Ok(view.section(actors).shown())
 }
 
@@ -101,14 +101,14 @@ pub async fn show(
     let failures = child.failures.iter().map(failure).collect();
     let failures =
         PageSection::new("Failures").table(&["When", "Error"], failures, "It has not failed since the start.");
-    let named = [("node", node.as_str()), ("actor", name.as_str())];
+    let parameters = [("node", node.as_str()), ("actor", name.as_str())];
     let mut view = SectionPage::new(
         ConsoleFrame::of(&state, &operator, &path).await,
         name.as_str(),
         format!("{} As {}.", purpose(&child.kind), age_words(age_ms)),
     )
-    .link(question(&operator, "Restart…", "actor_restart", &named, &path))
-    .link(question(&operator, "Kill…", "actor_kill", &named, &path))
+    .link(question(&operator, "Restart…", "actor_restart", &parameters, &path))
+    .link(question(&operator, "Kill…", "actor_kill", &parameters, &path))
     .section(now)
     .section(failures);
     if !child.busiest.is_empty() {

@@ -40,9 +40,10 @@ pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) 
             TableCell::from(mail.subject.as_str()),
             TableCell::moment(Some(&mail.created_at), now),
             TableCell::number(u64::from(mail.tries)),
-            mail.given_up_at
-                .as_deref()
-                .map_or_else(|| TableCell::moment(mail.next_try_at.as_deref(), now), |_| TableCell::from("given up")),
+            mail.given_up_at.as_deref().map_or_else(
+                || TableCell::moment(mail.next_try_at.as_deref(), now),
+                |_| TableCell::from("conditions up"),
+            ),
         ])
         .link(question(&operator, "Send…", "mail_retry", &[("id", &id)], HERE));
         if mail.given_up_at.is_some() {

@@ -18,7 +18,7 @@ pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) 
     let KeyList { keys } = state.api.get(&operator, "/keys").await?;
     let row = |entry: &KeyEntry| {
         let KeyEntry { kind, key, .. } = entry;
-        let named = [("kind", kind.as_str()), ("key", key.as_str())];
+        let parameters = [("kind", kind.as_str()), ("key", key.as_str())];
         let release = entry.quarantined_until.is_some();
         let link = if release { ("Release…", "key_release") } else { ("Quarantine…", "key_quarantine") };
         Row::new([
@@ -30,7 +30,7 @@ pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) 
             TableCell::moment(entry.quarantined_until.as_deref(), now),
             TableCell::from(why(entry)),
         ])
-        .link(question(&operator, link.0, link.1, &named, HERE))
+        .link(question(&operator, link.0, link.1, &parameters, HERE))
     };
     let columns = ["Key", "Kind", "Node", "Crashes", "Last crash", "Refused until", "Why"];
     let keys = PageSection::default().table(
@@ -57,12 +57,12 @@ pub async fn show(
     let now = state.app.clock.now();
     let path = format!("{HERE}/{kind}/{key}");
     let shown: KeyShown = state.api.get(&operator, &format!("/keys/{kind}/{key}")).await?;
-    let named = [("kind", kind.as_str()), ("key", key.as_str())];
+    let parameters = [("kind", kind.as_str()), ("key", key.as_str())];
     let target = format!("{kind}:{key}");
     let mut view = SectionPage::new(ConsoleFrame::of(&state, &operator, &path).await, target.as_str(), "")
-        .link(question(&operator, "Quarantine…", "key_quarantine", &named, &path))
-        .link(question(&operator, "Release…", "key_release", &named, &path))
-        .link(question(&operator, "Restart…", "key_restart", &named, &path));
+        .link(question(&operator, "Quarantine…", "key_quarantine", &parameters, &path))
+        .link(question(&operator, "Release…", "key_release", &parameters, &path))
+        .link(question(&operator, "Restart…", "key_restart", &parameters, &path));
     if shown.entries.is_empty() {
         view = view
             .section(PageSection::default().lead("Its actor has not crashed recently, and it is in no quarantine."));

@@ -17,7 +17,7 @@ pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) 
     let ask = |label: &str, deed: &str, parameters: &[(&str, &str)]| question(&operator, label, deed, parameters, HERE);
     let node = |node: &NodeEntry| {
         let id = node.id.to_string();
-        let named = [("node", id.as_str())];
+        let parameters = [("node", id.as_str())];
         let class = match node.status.as_str() {
             "ready" => "is-good",
             "draining" => "is-warn",
@@ -25,8 +25,11 @@ pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) 
         };
         let state = node.unready.clone().unwrap_or_else(|| node.status.clone());
         let is_drained = node.status == "draining";
-        let drain =
-            if is_drained { ask("Put back…", "node_undrain", &named) } else { ask("Drain…", "node_drain", &named) };
+        let drain = if is_drained {
+            ask("Put back…", "node_undrain", &parameters)
+        } else {
+            ask("Drain…", "node_drain", &parameters)
+        };
         Row::new([
             TableCell::from(node.name.as_str()).to(format!("{HERE}/{id}")),
             TableCell::badge(state, class),
@@ -37,7 +40,7 @@ pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) 
             TableCell::number(u64::from(node.batches)),
         ])
         .link(drain)
-        .link(ask("Reload…", "config_reload", &named))
+        .link(ask("Reload…", "config_reload", &parameters))
     };
     let columns = ["Node", "State", "Version", "Started", "Clock", "Signs the log", "Batches"];
     let servers =
@@ -46,7 +49,7 @@ pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) 
     let differing = PageSection::new("Differences").table(&["Difference"], differing, "The servers agree.");
     let pause = |pause: &ServicePauseEntry| {
         let id = pause.id.to_string();
-        let named = [("id", id.as_str()), ("part", &pause.part), ("scope", &pause.scope)];
+        let parameters = [("id", id.as_str()), ("part", &pause.part), ("scope", &pause.scope)];
         Row::new([
             TableCell::from(pause.part.as_str()),
             TableCell::mono(pause.scope.as_str()),
@@ -54,7 +57,7 @@ pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) 
             TableCell::from(pause.set_by.as_str()),
             TableCell::from(pause.reason.as_str()),
         ])
-        .link(ask("End…", "pause_end", &named))
+        .link(ask("End…", "pause_end", &parameters))
     };
     let columns = ["Part", "For", "Until", "By", "Reason"];
     let paused = PageSection::new("Pauses")
@@ -72,7 +75,7 @@ pub const OVERRIDE_COLUMNS: [&str; 5] = ["Setting", "Value", "On", "Until", "By"
 
 /// The row of an override.
 pub fn overridden(entry: &OverrideEntry, operator: &ConsoleOperator, now: domain::Timestamp, back: &str) -> Row {
-    let named = [("path", entry.path.as_str()), ("node", entry.node.as_deref().unwrap_or_default())];
+    let parameters = [("path", entry.path.as_str()), ("node", entry.node.as_deref().unwrap_or_default())];
     let until = entry
         .until
         .as_deref()
@@ -84,5 +87,5 @@ pub fn overridden(entry: &OverrideEntry, operator: &ConsoleOperator, now: domain
         until,
         TableCell::from(entry.set_by.as_str()),
     ])
-    .link(question(operator, "Remove…", "config_unset", &named, back))
+    .link(question(operator, "Remove…", "config_unset", &parameters, back))
 }

@@ -37,11 +37,11 @@ pub async fn list(
     ConsoleQuery(ActQuery { act, target, by, before }): ConsoleQuery<ActQuery>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
-    let given = [("act", act.as_str()), ("target", &target), ("by", &by)];
-    let given: Vec<(&str, &str)> = given.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+    let conditions = [("act", act.as_str()), ("target", &target), ("by", &by)];
+    let conditions: Vec<(&str, &str)> = conditions.into_iter().filter(|(_, value)| !value.is_empty()).collect();
     let page = |before: &str| {
         let before = Some(("before", before)).filter(|(_, id)| !id.is_empty());
-        query(&given.iter().copied().chain(before).collect::<Vec<_>>())
+        query(&conditions.iter().copied().chain(before).collect::<Vec<_>>())
     };
     let ActPage { acts, next } = state.api.get(&operator, &format!("/acts?{}", page(&before))).await?;
     let text = |name, label, value: &str| FilterField { name, label, value: value.to_owned(), choices: Vec::new() };

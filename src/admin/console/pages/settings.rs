@@ -55,7 +55,7 @@ pub async fn list(
 /// The row of a setting.
 pub fn row(entry: &SettingEntry, operator: &ConsoleOperator, back: &str) -> Row {
     let text = entry.value.as_str().map_or_else(|| entry.value.to_string(), str::to_owned);
-    let named = [("path", entry.path.as_str()), ("value", &text)];
+    let parameters = [("path", entry.path.as_str()), ("value", &text)];
     let row = Row::new([
         TableCell::mono(entry.path.as_str()),
         TableCell::mono(entry.value.to_string()),
@@ -63,5 +63,9 @@ pub fn row(entry: &SettingEntry, operator: &ConsoleOperator, back: &str) -> Row 
         TableCell::mono(entry.default.to_string()),
         TableCell::from(entry.change.as_str()),
     ]);
-    if entry.change == "live" { row.link(question(operator, "Override…", "config_set", &named, back)) } else { row }
+    if entry.change == "live" {
+        row.link(question(operator, "Override…", "config_set", &parameters, back))
+    } else {
+        row
+    }
 }

@@ -28,8 +28,8 @@ pub async fn list(
     ConsoleQuery(WebhookPageQuery { after }): ConsoleQuery<WebhookPageQuery>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
-    let given: &[(&str, &str)] = if after.is_empty() { &[] } else { &[("after", &after)] };
-    let route = format!("/webhooks?{}", query(given));
+    let conditions: &[(&str, &str)] = if after.is_empty() { &[] } else { &[("after", &after)] };
+    let route = format!("/webhooks?{}", query(conditions));
     let ObjectPage { entries, next } = state.api.get::<ObjectPage<AccountWebhookEntry>>(&operator, &route).await?;
     let row = |webhook: &AccountWebhookEntry| {
         let id = webhook.id.to_string();
@@ -44,14 +44,14 @@ pub async fn list(
             TableCell::number(u64::from(webhook.waiting)),
             TableCell::moment(webhook.oldest_waiting_at.as_deref(), now),
         ]);
-        let named = [("id", id.as_str())];
+        let parameters = [("id", id.as_str())];
         let row = match by.as_deref() {
             Some("operator") => row,
-            _ => row.link(question(&operator, "Disable…", "webhook_disable", &named, HERE)),
+            _ => row.link(question(&operator, "Disable…", "webhook_disable", &parameters, HERE)),
         };
         match by.as_deref() {
             None | Some("owner") => row,
-            Some(_) => row.link(question(&operator, "Enable…", "webhook_enable", &named, HERE)),
+            Some(_) => row.link(question(&operator, "Enable…", "webhook_enable", &parameters, HERE)),
         }
     };
     let columns = ["Webhook", "Account", "Host", "State", "Failures", "Last success", "Waiting", "Oldest"];
