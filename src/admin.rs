@@ -33,6 +33,7 @@ use api::head;
 use api::limits::RateLimiters;
 use app::App;
 use app::phase::Phases;
+use app::services::oidc::Providers;
 use app::telemetry;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -62,7 +63,12 @@ struct AdminState {
 }
 
 /// The operator's service.
-pub fn router(app: App, phases: Phases, listeners: Listeners, limits: &Arc<RateLimiters>) -> Router {
+pub fn router(
+    app: App,
+    phases: Phases,
+    listeners: Listeners,
+    (providers, limits): (&Arc<Providers>, &Arc<RateLimiters>),
+) -> Router {
     let readiness = Readiness::default();
     introduce(&app, &readiness, &phases, listeners);
     let throughput = Throughput::default();
@@ -76,7 +82,7 @@ pub fn router(app: App, phases: Phases, listeners: Listeners, limits: &Arc<RateL
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/actors", get(tree))
-        .merge(console::router(&app, ops.clone(), limits))
+        .merge(console::router(&app, ops.clone(), providers, limits))
         .nest_service(ops::PREFIX, ops)
         .fallback(async || (StatusCode::NOT_FOUND, axum::Json(json!({ "error": "not_found" }))))
         .layer(axum::middleware::from_fn_with_state(app.clone(), known_host))

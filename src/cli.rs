@@ -54,6 +54,7 @@ mod signing_keys;
 mod space;
 mod start_screen;
 mod status;
+mod tap;
 mod terminal;
 mod top;
 mod usage;

@@ -123,7 +123,8 @@ impl Server {
         let listeners_of = crate::admin::Listeners { public: address, operator: admin_address };
         let operators_door = || Door::Operators { connections_max, open: VecDeque::new() };
         let rates = Arc::<RateLimiters>::from_ref(&state);
-        let admin_service = crate::admin::router(app.clone(), phases.clone(), listeners_of, &rates);
+        let providers = Arc::<Providers>::from_ref(&state);
+        let admin_service = crate::admin::router(app.clone(), phases.clone(), listeners_of, (&providers, &rates));
         let admin_service = Service::Router(admin_service);
         // The operators' listener stops last, with the process, so that operators can observe the draining.
         let head_bytes = HeadLimits::apart(http.head_bytes_max, connections_max);

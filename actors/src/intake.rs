@@ -21,6 +21,7 @@ mod hold;
 mod lately;
 mod ordered;
 mod processor;
+pub mod tap;
 mod turns;
 
 use std::hash::{BuildHasher, RandomState};
@@ -41,6 +42,7 @@ pub use processor::{EventProcessor, QUOTA_EXCEEDED};
 
 use crate::infra_error::InfraError;
 use crate::kind::ActorKind;
+use tap::Taps;
 
 /// The intake of events: checks, quotas, and the handle of the actor `ordered`. The handle of the actor `intake` (`grouped.rs`) is in
 /// `Upstream::Embedded`.
@@ -51,6 +53,8 @@ pub struct Intake {
     slots: RandomState,
     body_bytes_max: usize,
     agents: Arc<AgentKinds>,
+    /// The samples that operators watch.
+    pub taps: Taps,
 }
 
 impl Intake {
@@ -62,12 +66,24 @@ impl Intake {
             slots: RandomState::new(),
             body_bytes_max,
             agents: Arc::new(agents),
+            taps: Taps::default(),
         }
     }
 
     /// Accepts one event. Returns when it is durable, or refused.
     #[boxed]
     pub async fn submit(&self, sender: Sender, body: Bytes) -> Result<IntakeOutcome, Unavailable> {
+        let tapped = self.taps.begin(&sender, &body);
+        let outcome = self.charged(sender, body).await;
+        if let Some(event) = tapped {
+            let now = self.processor.clock.now();
+            self.taps.end(&event, outcome.as_ref(), now, (self.body_bytes_max, &self.agents));
+        }
+        outcome
+    }
+
+    /// Accepts one event and charges it to the quota of its sender.
+    async fn charged(&self, sender: Sender, body: Bytes) -> Result<IntakeOutcome, Unavailable> {
         if let Err(paused) = self.processor.check_pauses(&sender, None) {
             return Ok(IntakeOutcome::Paused(paused).counted());
         }

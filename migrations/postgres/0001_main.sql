@@ -966,6 +966,21 @@ CREATE TABLE node_orders (
 
 CREATE INDEX node_orders_open ON node_orders (id) WHERE answer IS NULL;
 
+-- Requests of operators with an Idempotency-Key, of the last day.
+CREATE TABLE operator_requests (
+    -- SHA-256 of author and key.
+    key BYTEA PRIMARY KEY,
+    -- SHA-256 of method, path and body.
+    content BYTEA NOT NULL,
+    -- Id of the act that it is, which is recorded with its effect.
+    act UUID NOT NULL,
+    begun_at TIMESTAMPTZ NOT NULL,
+    -- Status and body as JSON; null until it is answered.
+    answer TEXT
+);
+
+CREATE INDEX operator_requests_begun ON operator_requests (begun_at);
+
 -- The nodes on this database. Each updates its row about every five seconds and deletes it when it stops; a row without updates
 -- belongs to a process that crashed.
 CREATE TABLE nodes (

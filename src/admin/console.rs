@@ -5,6 +5,7 @@
 
 mod api;
 mod deeds;
+mod oidc;
 mod pages;
 mod question;
 mod session;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use ::api::limits::RateLimiters;
 use api::ConsoleApi;
 use app::App;
+use app::services::oidc::Providers;
 use axum::Router;
 use axum::extract::State;
 use axum::middleware::from_fn_with_state;
@@ -27,22 +29,31 @@ use sessions::ConsoleSessions;
 use state::ConsoleState;
 
 /// The pages. `ops` is the operator's API.
-pub fn router<S: Clone + Send + Sync + 'static>(app: &App, ops: Router, limits: &Arc<RateLimiters>) -> Router<S> {
+pub fn router<S: Clone + Send + Sync + 'static>(
+    app: &App,
+    ops: Router,
+    providers: &Arc<Providers>,
+    limits: &Arc<RateLimiters>,
+) -> Router<S> {
     let state = ConsoleState {
         app: app.clone(),
         api: ConsoleApi::new(ops),
         sessions: ConsoleSessions::default(),
+        providers: Arc::clone(providers),
         limits: Arc::clone(limits),
     };
     Router::new()
         .route("/console", get(async || Redirect::to("/console/nodes")))
+        .route("/console/", get(async || Redirect::to("/console/nodes")))
         .route("/console/signin", get(session::show).post(session::sign_in))
+        .route(oidc::RETURN_PATH, get(oidc::enter).post(oidc::leave))
         .route("/console/signout", axum::routing::post(session::sign_out))
         .route("/console/nodes", get(pages::nodes::list))
         .route("/console/nodes/{node}", get(pages::actors::list))
         .route("/console/nodes/{node}/{actor}", get(pages::actors::show))
         .route("/console/keys", get(pages::keys::list))
         .route("/console/keys/{kind}/{key}", get(pages::keys::show))
+        .route("/console/log", get(pages::log::show))
         .route("/console/held", get(pages::held::list))
         .route("/console/flow", get(pages::flow::list))
         .route("/console/webhooks", get(pages::webhooks::list))
@@ -62,9 +73,9 @@ async fn is_there(
     request: axum::extract::Request,
     next: axum::middleware::Next,
 ) -> Response {
-    if !state.app.live.get().admin.has_tokens() {
-        let text =
-            "No operator has a token. `attache admin token create` makes one, with its lines for the configuration.";
+    let settings = state.app.live.get();
+    if !settings.admin.has_console() {
+        let text = "No operator has a token, or signs in at a provider. `attache admin token create` makes a token, with its lines for the configuration.";
         return view::Trouble::not_found(text).into_response();
     }
     next.run(request).await

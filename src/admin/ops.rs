@@ -13,6 +13,7 @@ mod held;
 mod keys;
 mod node;
 mod objects;
+mod once;
 mod orders;
 mod pauses;
 mod queues;
@@ -20,6 +21,7 @@ mod refusal;
 mod request;
 mod state;
 mod stream;
+mod tap;
 
 use std::sync::Arc;
 
@@ -38,17 +40,17 @@ use domain::act::ActKind;
 use domain::operator::OperatorRole;
 
 pub(super) use self::door::Insider;
+pub(super) use self::once::IDEMPOTENCY_KEY;
 pub(super) use self::request::TREE_DEADLINE;
 
 use self::description::RouteDescription;
 use self::door::Entrance;
+use self::once::RunningActs;
+use self::request::BODY_BYTES_MAX;
 use self::state::OpsState;
 
 /// Path of all routes.
 pub const PREFIX: &str = "/ops/v1";
-
-/// Maximum size of a body, in bytes.
-const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// One route of the API.
 pub struct OpsRoute {
@@ -86,6 +88,7 @@ fn looks() -> Vec<OpsRoute> {
         look("/stream", get(stream::watch), description::STREAM),
         look("/nodes/{node}/tree", get(node::tree), description::SHOW_TREE),
         look("/nodes/{node}/tree/{actor}", get(node::actor), description::SHOW_ACTOR),
+        look("/outbox", get(flow::outbox), description::LIST_OUTBOX),
         look("/batches", get(queues::batches), description::LIST_BATCHES),
         look("/mails", get(queues::mails), description::LIST_MAILS),
         look("/webhooks", get(queues::webhooks), description::LIST_WEBHOOKS),
@@ -145,6 +148,7 @@ fn changes() -> Vec<OpsRoute> {
         change("/webhooks/{id}/disable", ObjectChange::DisableWebhook, description::DISABLE_WEBHOOK),
         change("/webhooks/{id}/enable", ObjectChange::EnableWebhook, description::ENABLE_WEBHOOK),
         change("/sessions/{id}/end", ObjectChange::EndSession, description::END_SESSION),
+        operate(Method::GET, "/tap", ActKind::EventTap, get(tap::watch), description::TAP),
         operate(Method::POST, "/held:release", ActKind::HeldRelease, post(held::end), description::RELEASE_HELD),
         operate(Method::POST, "/held:discard", ActKind::HeldDiscard, post(held::end), description::DISCARD_HELD),
         operate(
@@ -184,9 +188,10 @@ fn changes() -> Vec<OpsRoute> {
 /// The service of the routes, below [`PREFIX`].
 pub fn router(app: &App, phases: &Phases, limits: &Arc<RateLimiters>) -> Router {
     orders::follow(app, phases);
-    let mut router = Router::new();
+    let (mut router, running) = (Router::new(), RunningActs::default());
     for OpsRoute { path, role, act, handler, .. } in routes() {
-        let entrance = Entrance { app: app.clone(), limits: Arc::clone(limits), role, act };
+        let (app, limits, running) = (app.clone(), Arc::clone(limits), running.clone());
+        let entrance = Entrance { app, limits, path, role, act, running };
         router = router.route(path, handler.layer(from_fn_with_state(entrance, door::enter)));
     }
     router

@@ -145,7 +145,7 @@ pub(super) async fn show(State(state): State<AdminState>) -> Response {
         actors: tree.map(|tree| tree.children.iter().map(ActorRow::of).collect()),
         held,
         nodes: nodes(&state),
-        has_console: app.live.get().admin.has_tokens(),
+        has_console: app.live.get().admin.has_console(),
         failing: report.failing,
         degraded: report.degraded,
         about: About {

@@ -20,6 +20,7 @@ mod pause;
 mod person;
 mod plan;
 mod session;
+mod tap;
 mod token;
 mod webhook;
 
@@ -88,6 +89,8 @@ pub enum Command {
     Resume(pause::PauseTarget),
     /// List the pauses in force
     Pauses(OutputFormat),
+    /// Show samples of the events that senders submit to this server, without their content
+    Tap(tap::TapOptions),
     /// Create tokens for the operator's API
     #[command(subcommand)]
     Token(token::Command),
@@ -111,6 +114,10 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::Node(node::Command::RestartActor(options)) => return node::restart_actor(settings, options).await,
         _ => {}
     }
+    let command = match command {
+        Command::Tap(options) => return tap::run(options, settings).await,
+        command => command,
+    };
     let context = AdminContext::open(settings).await?;
     let result = match command {
         Command::Account(command) => account::run(command, &context).await,
@@ -131,7 +138,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::Pauses(format) => pause::list(format, &context).await,
         Command::Node(node::Command::List(format)) => node::run(format, &context).await,
         Command::Log(command) => log::run(command, &context).await,
-        Command::Actor(_) | Command::Token(_) | Command::Node(_) => Ok(()),
+        Command::Actor(_) | Command::Tap(_) | Command::Token(_) | Command::Node(_) => Ok(()),
     };
     context.store.close().await;
     result

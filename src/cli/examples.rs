@@ -306,6 +306,13 @@ pub const ALL: &[Examples] = &[
         "admin actor crashed",
         &["attache admin actor crashed", "attache admin actor crashed --request 019b76da-a800-7274-8acf-2e56e162ebd9"],
     ),
+    of(
+        "admin tap",
+        &[
+            "attache admin tap --outcome held --reason \"why are events held\"",
+            "attache admin tap --for 60s --one-in 100 --json --reason \"who sends so much\"",
+        ],
+    ),
     of("admin actor show", &["attache admin actor show batches 019b76da-a800-7274-8acf-2e56e162ebd9"]),
     of(
         "admin actor quarantine",

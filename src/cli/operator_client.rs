@@ -85,16 +85,24 @@ impl OperatorClient {
         self.answered(self.client.delete(url.map_err(Failure::caused)?)).await
     }
 
+    /// Reads a route with server-sent events that ends after about this time.
+    pub async fn stream(
+        &self,
+        route: &str,
+        parameters: &[(&str, String)],
+        lasts: Duration,
+    ) -> Result<Response, Failure> {
+        let url = Url::parse_with_params(&self.url(route), parameters).map_err(Failure::caused)?;
+        let response = self.sent(self.client.get(url).timeout(lasts + DEADLINE)).await?;
+        if response.status().is_success() { Ok(response) } else { Err(self.refusal(response).await) }
+    }
+
     fn url(&self, route: &str) -> String {
         format!("{}{route}", self.base)
     }
 
     async fn answered<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Failure> {
-        let sent = request.send().await;
-        let response = sent.map_err(|error| {
-            let what = format!("no server answers at {}: {}", self.place, visible(&domain::reasons(&error)));
-            Failure::of(FailureKind::Unreachable, what).advised(self.advice)
-        })?;
+        let response = self.sent(request).await?;
         if response.status() == StatusCode::ACCEPTED {
             let OrderPending { act_id, .. } = response.json().await.map_err(Failure::caused)?;
             let what = format!("the node has not answered yet: `attache admin act show {act_id}` says how it ended");
@@ -104,6 +112,13 @@ impl OperatorClient {
             return response.json().await.map_err(Failure::caused);
         }
         Err(self.refusal(response).await)
+    }
+
+    async fn sent(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        request.send().await.map_err(|error| {
+            let what = format!("no server answers at {}: {}", self.place, visible(&domain::reasons(&error)));
+            Failure::of(FailureKind::Unreachable, what).advised(self.advice)
+        })
     }
 
     async fn refusal(&self, response: Response) -> Failure {

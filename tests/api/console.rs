@@ -22,30 +22,31 @@ async fn world(world: World) -> World {
                 role: OperatorRole::Admin,
                 uid: None,
                 token_sha256: Some(Digest::of(TOKEN.as_bytes())),
+                oidc: None,
             }];
         })
         .await
 }
 
-struct Visitor {
-    base: String,
+pub(super) struct Visitor {
+    pub(super) base: String,
     client: Client,
-    cookie: Option<String>,
+    pub(super) cookie: Option<String>,
 }
 
 impl Visitor {
-    fn new(world: &World) -> Self {
+    pub(super) fn new(world: &World) -> Self {
         let client = http_client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
         Self { base: format!("http://{}", world.server.admin_address), client, cookie: None }
     }
 
-    async fn get(&self, path: &str) -> Response {
+    pub(super) async fn get(&self, path: &str) -> Response {
         let cookie = self.cookie.clone().unwrap_or_default();
         self.client.get(format!("{}{path}", self.base)).header(COOKIE, cookie).send().await.unwrap()
     }
 
     /// Sends a form with this origin.
-    async fn post(&self, path: &str, origin: Option<&str>, form: &[(&str, &str)]) -> Response {
+    pub(super) async fn post(&self, path: &str, origin: Option<&str>, form: &[(&str, &str)]) -> Response {
         let cookie = self.cookie.clone().unwrap_or_default();
         let mut request = self
             .client
@@ -67,14 +68,14 @@ impl Visitor {
     }
 
     /// The secret that the forms of this session contain.
-    async fn csrf(&self) -> String {
+    pub(super) async fn csrf(&self) -> String {
         let page = self.get("/console/do/pause_begin").await.text().await.unwrap();
         let (_, rest) = page.split_once("name=\"csrf\" value=\"").unwrap();
         rest.split('"').next().unwrap().to_owned()
     }
 }
 
-async fn acts(world: &World) -> Vec<String> {
+pub(super) async fn acts(world: &World) -> Vec<String> {
     let acts = world.server.app.store.acts(None, 100).await.unwrap();
     acts.iter()
         .map(|act| {

@@ -30,26 +30,26 @@ pub(super) enum Door {
     Socket,
 }
 
-fn token(role: OperatorRole) -> String {
+pub(super) fn token(role: OperatorRole) -> String {
     // Any text is a token, since only its hash is known.
     format!("{}{}", SecretKind::OperatorToken.prefix(), role.as_str().repeat(8))
 }
 
-fn with_token(role: OperatorRole) -> OperatorSettings {
+pub(super) fn with_token(role: OperatorRole) -> OperatorSettings {
     let hash = Digest::of(token(role).as_bytes());
-    OperatorSettings { name: format!("desk-{}", role.as_str()), role, uid: None, token_sha256: Some(hash) }
+    OperatorSettings { name: format!("desk-{}", role.as_str()), role, uid: None, token_sha256: Some(hash), oidc: None }
 }
 
 /// The operator who runs this test, at the socket.
 fn with_uid(role: OperatorRole) -> OperatorSettings {
     let uid = Some(rustix::process::geteuid().as_raw());
-    OperatorSettings { name: "tester".into(), role, uid, token_sha256: None }
+    OperatorSettings { name: "tester".into(), role, uid, token_sha256: None, oidc: None }
 }
 
 pub(super) struct Answer {
-    status: u16,
+    pub(super) status: u16,
     headers: reqwest::header::HeaderMap,
-    body: Value,
+    pub(super) body: Value,
 }
 
 impl Answer {
@@ -82,8 +82,11 @@ pub(super) async fn ask(world: &World, door: &Door, method: &Method, path: &str,
     let response = request.send().await.unwrap();
     let (status, headers) = (response.status(), response.headers().clone());
     if headers["content-type"] == "text/event-stream" {
-        // It does not end.
-        return Answer { status: status.as_u16(), headers, body: Value::Null };
+        // It does not end, so the body is the data of the first event.
+        let mut response = response;
+        let first = response.chunk().await.unwrap().unwrap();
+        let data = str::from_utf8(&first).unwrap().lines().find_map(|line| line.strip_prefix("data: "));
+        return Answer { status: status.as_u16(), headers, body: serde_json::from_str(data.unwrap()).unwrap() };
     }
     let answer = Answer { status: status.as_u16(), headers, body: response.json().await.unwrap_or(Value::Null) };
     judge(method, path, &answer);
@@ -137,11 +140,12 @@ fn valid(route: &OpsRoute) -> (String, Option<Value>) {
         }
         "POST" => (path, Some(json!({ "reason": "a test" }))),
         "DELETE" => (format!("{path}?reason=a%20test"), None),
+        _ if route.path == "/tap" => (format!("{path}?reason=a%20test&for=1s"), None),
         _ => (path, None),
     }
 }
 
-async fn acts(world: &World) -> Vec<Value> {
+pub(super) async fn acts(world: &World) -> Vec<Value> {
     let page = world.server.app.store.acts(None, 1_000).await.unwrap();
     page.iter().map(|act| json!(app::acts::shown(act).unwrap())).collect()
 }

@@ -18,6 +18,7 @@ async fn with_operators() -> World {
             role,
             uid: None,
             token_sha256: Some(Digest::of(token.as_bytes())),
+            oidc: None,
         };
         blackbox::receiver::permit(settings);
         settings.admin.changes = true;

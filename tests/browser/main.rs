@@ -30,4 +30,6 @@ mod receipt;
 mod rules;
 mod sessions;
 mod signin;
+#[cfg(feature = "failpoints")]
+mod walkthrough;
 mod webhooks;

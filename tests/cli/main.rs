@@ -48,6 +48,7 @@ mod search;
 mod secrets;
 mod serve;
 mod session;
+mod tap;
 mod top;
 mod verify;
 mod witness;

@@ -121,7 +121,7 @@ fn a_socket_needs_a_path_that_the_system_allows() {
 fn the_operators_api_is_described() {
     let described = Home::new().run(&["openapi", "--ops"]).json();
     let routes: Vec<&String> = described["paths"].as_object().unwrap().keys().collect();
-    assert!(routes.iter().all(|path| path.starts_with("/ops/v1/")) && routes.len() == 35, "{routes:?}");
+    assert!(routes.iter().all(|path| path.starts_with("/ops/v1/")) && routes.len() == 37, "{routes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,11 +1,10 @@
 //! Settings that operators change on all nodes while events arrive.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use blackbox::eventually;
-use blackbox::process::Home;
-use serde_json::{Value, json};
+use reqwest::Method;
+use serde_json::json;
 
 use crate::world::{Differences, NODES, World};
 
@@ -26,14 +25,14 @@ async fn soak_settings_that_change_under_load_lose_nothing_and_restart_no_actor(
     let mut longest = Duration::ZERO;
     for (path, value) in CHANGES {
         world.traffic(world.scale.calm).await;
-        let before = shown(&world.nodes[0].home, path).await["value"].clone();
+        let before = world.nodes[0].home.setting(path).await["value"].clone();
         let reason = ["--reason", "a test under load"];
         world.nodes[0].home.run(&[&["config", "set", path, value, "--for", "4s"], &reason[..]].concat()).said();
         let set = Instant::now();
         for node in &world.nodes {
             eventually("it is in force", async || {
-                let setting = shown(&node.home, path).await;
-                (setting["source"] == "override").then(|| assert_eq!(text(&setting["value"]), value, "{path}"))
+                let setting = node.home.setting(path).await;
+                (setting["source"] == "override").then(|| assert_eq!(setting["value"], value, "{path}"))
             })
             .await;
         }
@@ -41,7 +40,7 @@ async fn soak_settings_that_change_under_load_lose_nothing_and_restart_no_actor(
         world.traffic(world.scale.calm).await;
         for node in &world.nodes {
             eventually("it has ended by itself", async || {
-                (shown(&node.home, path).await["value"] == before).then_some(())
+                (node.home.setting(path).await["value"] == before).then_some(())
             })
             .await;
         }
@@ -57,8 +56,8 @@ async fn soak_settings_that_change_under_load_lose_nothing_and_restart_no_actor(
     world.traffic(world.scale.calm).await;
     world.nodes[2].start().await;
     eventually("it has the override", async || {
-        let setting = shown(&world.nodes[2].home, path).await;
-        (text(&setting["value"]) == value).then_some(())
+        let setting = world.nodes[2].home.setting(path).await;
+        (setting["value"] == value).then_some(())
     })
     .await;
     world.recovers(2).await;
@@ -66,40 +65,16 @@ async fn soak_settings_that_change_under_load_lose_nothing_and_restart_no_actor(
     // A broken file changes nothing.
     let file = world.nodes[1].home.dir.path().join("config.toml");
     std::fs::write(&file, "[limits]\nlink_reads_per_minute = -1\n").unwrap();
-    let before = shown(&world.nodes[1].home, "limits.link_reads_per_minute").await;
-    let reload = post(&world.nodes[1].home, "/ops/v1/config/reload", &json!({ "reason": "a broken file" })).await;
+    let before = world.nodes[1].home.setting("limits.link_reads_per_minute").await;
+    let broken = json!({ "reason": "a broken file" });
+    let reload = world.nodes[1].home.operate(Method::POST, "/ops/v1/config/reload", Some(&broken)).await;
     assert_eq!((reload.0, &reload.1["error"]), (422, &json!("configuration_invalid")), "{}", reload.1);
-    assert_eq!(shown(&world.nodes[1].home, "limits.link_reads_per_minute").await, before);
+    assert_eq!(world.nodes[1].home.setting("limits.link_reads_per_minute").await, before);
     std::fs::remove_file(&file).unwrap();
 
     for (number, node) in world.nodes.iter().enumerate() {
-        let tree = get(&node.home, "/actors").await;
+        let (_, tree) = node.home.operate(Method::GET, "/actors", None).await;
         assert_eq!((number, &tree["restarts"]), (number, &json!(0)), "{tree:#}");
     }
     world.end_with_acts("settings that changed").await;
-}
-
-/// A setting as its node shows it.
-async fn shown(home: &Home, path: &str) -> Value {
-    get(home, &format!("/ops/v1/config?path={path}")).await["settings"][0].clone()
-}
-
-/// A value without the quotes of a text.
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-async fn get(home: &Home, route: &str) -> Value {
-    let response = client(&home.data()).get(format!("http://localhost{route}")).send().await.unwrap();
-    assert!(response.status().is_success(), "{route}: {}", response.status());
-    response.json().await.unwrap()
-}
-
-async fn post(home: &Home, route: &str, body: &Value) -> (u16, Value) {
-    let response = client(&home.data()).post(format!("http://localhost{route}")).json(body).send().await.unwrap();
-    (response.status().as_u16(), response.json().await.unwrap())
-}
-
-fn client(data: &Path) -> reqwest::Client {
-    http_client::builder().no_proxy().unix_socket(data.join("operator.sock")).build().unwrap()
 }

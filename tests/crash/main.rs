@@ -10,3 +10,4 @@ mod batches;
 mod handover;
 mod mixed;
 mod soak;
+mod tuning;

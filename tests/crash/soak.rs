@@ -54,7 +54,7 @@ fn rng() -> Rng {
 /// A server, its senders, and the task that kills it.
 pub(crate) struct Soak {
     pub(crate) home: Arc<Home>,
-    server: Server,
+    pub(crate) server: Server,
     pub(crate) traffic: Arc<Traffic>,
     senders: JoinSet<()>,
     pub(crate) rng: Rng,
@@ -62,7 +62,7 @@ pub(crate) struct Soak {
 }
 
 impl Soak {
-    async fn begin(home: Home, upstream: Option<Arc<Upstream>>) -> Self {
+    pub(crate) async fn begin(home: Home, upstream: Option<Arc<Upstream>>) -> Self {
         Self::begin_with(home, upstream, Scale::chosen()).await
     }
 
@@ -91,7 +91,7 @@ impl Soak {
     }
 
     /// Waits for a random number of responses, so that the kill hits requests in flight.
-    async fn traffic(&mut self, answers_max: u64) {
+    pub(crate) async fn traffic(&mut self, answers_max: u64) {
         let more = 1 + self.rng.below(answers_max);
         tokio::select! {
             () = self.traffic.oracle.wait_for_responses(more) => {}
@@ -103,7 +103,7 @@ impl Soak {
     }
 
     /// `kill -9`, now and then once more while the next one starts, and a start on the same data.
-    async fn kill_and_restart(&mut self) {
+    pub(crate) async fn kill_and_restart(&mut self) {
         self.server.process.kill();
         if self.rng.below(3) == 0 {
             let loud = self.home.spawn_with_trace_log();

@@ -83,6 +83,9 @@ impl From<Unavailable> for IntakeOutcome {
 }
 
 impl IntakeOutcome {
+    /// The name of a refusal that has no effect.
+    pub(super) const UNAVAILABLE: &str = "unavailable";
+
     pub(super) const STORE_UNAVAILABLE: Self = Self::Unavailable { reason: "store_unavailable", retry_after: SOON };
 
     /// Whether the sender gets its quota back. A database or a statistics service that was away may have recorded the event, but the sender
@@ -101,12 +104,24 @@ impl IntakeOutcome {
         self
     }
 
-    fn kind(&self) -> &'static str {
+    /// Why the event was not forwarded, without a word of the event.
+    pub(super) fn reason(&self) -> Option<String> {
+        match self {
+            Self::Forwarded(_) => None,
+            Self::Held { warning } => warning.split(':').next().map(str::to_owned),
+            Self::Passed(passed) => Some(passed.status.as_u16().to_string()),
+            Self::Unavailable { reason, .. } => Some((*reason).to_owned()),
+            Self::Paused(_) => Some("paused".to_owned()),
+        }
+    }
+
+    /// The name.
+    pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Forwarded(_) => "forwarded",
             Self::Held { .. } => "held",
             Self::Passed(_) => "passed_through",
-            Self::Unavailable { .. } | Self::Paused(_) => "unavailable",
+            Self::Unavailable { .. } | Self::Paused(_) => Self::UNAVAILABLE,
         }
     }
 }

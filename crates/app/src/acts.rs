@@ -3,13 +3,18 @@
 use std::error::Error;
 use std::time::Duration;
 
+use actors::upstream::Upstream;
 use domain::act::{ActKind, ActOutcome, OperatorAct};
 use domain::clock::date_time;
 use domain::envelope::Sealed;
 use domain::ids::EventId;
+use domain::recorder::{Recorder, Recorders};
 use domain::{Clock, Rng, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
+use statistics::contract::RecordScope;
+use statistics::log::LogError;
+use statistics::proof::AuditProof;
 use store::act::RecordedAct;
 use store::{Store, StoreError};
 use wire::ops::{ActEntry, ActShown};
@@ -53,9 +58,13 @@ impl From<ActFault<Self>> for StoreError {
 impl Acting {
     /// Prepares the record of an act that is done now.
     pub fn new(store: &Store, (clock, rng): (&Clock, &Rng), act: OperatorAct) -> Self {
-        let (author, at) = (act.by.to_string(), clock.now());
-        let id = rng.uuid_v7(at).into();
-        Self { store: store.acting(id, act), id, author, at }
+        let at = clock.now();
+        Self::with_id(rng.uuid_v7(at).into(), store, at, act)
+    }
+
+    /// The same with an id that was chosen before.
+    pub fn with_id(id: EventId, store: &Store, at: Timestamp, act: OperatorAct) -> Self {
+        Self { author: act.by.to_string(), store: store.acting(id, act), id, at }
     }
 
     /// Returns the outcome of the effect. An effect that was refused or failed is recorded as such.
@@ -80,10 +89,8 @@ impl Acting {
 
 impl App {
     /// Records an act that is in force already, because a database that is away must not keep an operator from it. Recording is repeated until
-    /// it succeeds. Returns the id of the act.
-    pub fn record_later(&self, act: OperatorAct, outcome: ActOutcome) -> EventId {
-        let acting = Acting::new(&self.store, (&self.clock, &self.rng), act);
-        let id = acting.id;
+    /// it succeeds.
+    pub fn record_later(&self, acting: Acting, outcome: ActOutcome) {
         tokio::spawn(async move {
             while let Err(error) = acting.record(outcome).await {
                 let error = domain::reasons(&error);
@@ -91,7 +98,32 @@ impl App {
                 tokio::time::sleep(RECORD_EVERY).await;
             }
         });
-        id
+    }
+}
+
+/// Why the proof of an act cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ActProofFault {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The log failed.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// The scope of the log in which acts are found: the chain of the installation.
+pub fn act_scope(recorder: Recorder) -> RecordScope {
+    RecordScope { shown: Recorders { computers: vec![recorder], ..Recorders::default() }, ..RecordScope::default() }
+}
+
+impl App {
+    /// The proof that the embedded log contains an act. `None` until a signed tree has it, and for an external service.
+    #[boxed]
+    pub async fn act_proof(&self, id: EventId) -> Result<Option<AuditProof>, ActProofFault> {
+        let Upstream::Embedded { log, .. } = &self.upstream else { return Ok(None) };
+        let Some(installation) = self.store.installation().await? else { return Ok(None) };
+        Ok(log.included_proofs(&act_scope(installation.id.recorder()), &[id]).await?.pop())
     }
 }
 
@@ -133,10 +165,10 @@ pub fn described(recorded: &RecordedAct) -> Result<ActEntry, ChangedAct> {
     })
 }
 
-/// An act for readers, with its event.
+/// An act for readers, with its event, and without its proof.
 pub fn shown(recorded: &RecordedAct) -> Result<ActShown, ChangedAct> {
     let event = serde_json::from_slice(&recorded.body).map_err(|_| ChangedAct(recorded.id))?;
-    Ok(ActShown { act: described(recorded)?, event })
+    Ok(ActShown { act: described(recorded)?, event, proof: None })
 }
 
 /// The acts that a reader asks for.

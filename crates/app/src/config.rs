@@ -34,7 +34,7 @@ use store::notice::NoticeLimits;
 use store::pool::{ServerRole, check_url};
 
 pub use self::actors::ActorsSettings;
-pub use self::admin::{AdminSettings, OperatorSettings};
+pub use self::admin::{AdminSettings, OperatorClaim, OperatorSettings};
 pub use self::http::{BODY_BYTES_HARD_MAX, HttpSettings};
 pub use self::knowledge::{EXTRACT_WORKER, ImportSettings, KnowledgeSettings};
 pub use self::limits::LimitSettings;
@@ -484,7 +484,7 @@ impl Settings {
             ("upstream", self.upstream.problems()),
             ("claims", self.claims.problems()),
             ("signin", self.signin.problems()),
-            ("admin", self.admin.problems(&self.data.dir)),
+            ("admin", self.admin.problems(&self.data.dir, &self.signin)),
             ("mail", self.mail.problems()),
             ("devices", self.devices.problems()),
             ("activity", self.activity.problems()),

@@ -7,6 +7,7 @@ use domain::Timestamp;
 use domain::act::{ActOutcome, OperatorAct};
 use domain::actor_key::{ActorKey, CrashRecord, KeyedKind};
 use domain::clock::date_time;
+use domain::ids::UserAccountId;
 use domain::node_order::NodeOrder;
 use domain::service_pause::{PausedFor, ServicePause};
 use store::StoreError;
@@ -18,6 +19,9 @@ use crate::{App, host_name};
 
 /// Time for which a node that was cut off still executes an order to all nodes.
 const ORDER_LASTS: TimeDelta = TimeDelta::minutes(10);
+
+/// Keys of one kind in the list of an account.
+const OF_ACCOUNT_MAX: usize = 200;
 
 /// Why a key is not released.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +64,29 @@ impl App {
         let mut keys: Vec<KeyEntry> = by_operators.chain(by_crashes).collect();
         keys.retain(|entry| kind.is_none_or(|kind| kind.as_str() == entry.kind));
         Ok(keys)
+    }
+
+    /// The keys of an account: its agents, computers and batches, the newest 200 of each, with their crashes and quarantines.
+    #[boxed]
+    pub async fn keys_of_account(&self, account: &UserAccountId) -> Result<Vec<KeyEntry>, StoreError> {
+        let (agents, computers, batches) = tokio::try_join!(
+            self.store.agents_of_account(account, OF_ACCOUNT_MAX),
+            self.store.computers_of_account(account, OF_ACCOUNT_MAX),
+            self.store.batches_of_account(account, OF_ACCOUNT_MAX)
+        )?;
+        let agents = agents.iter().map(|agent| ActorKey { kind: KeyedKind::Claims, id: agent.id.as_uuid() });
+        let computers =
+            computers.iter().map(|computer| ActorKey { kind: KeyedKind::Devices, id: computer.machine_uuid.as_uuid() });
+        let batches = batches.iter().map(|batch| ActorKey { kind: KeyedKind::Batches, id: batch.id.as_uuid() });
+        let own: Vec<ActorKey> = agents.chain(computers).chain(batches).collect();
+        let is_own =
+            |entry: &KeyEntry, key: &ActorKey| entry.kind == key.kind.as_str() && entry.key == key.id.to_string();
+        let mut entries = self.keys(None).await?;
+        entries.retain(|entry| own.iter().any(|key| is_own(entry, key)));
+        let calm: Vec<KeyEntry> =
+            own.iter().filter(|key| !entries.iter().any(|entry| is_own(entry, key))).map(calm).collect();
+        entries.extend(calm);
+        Ok(entries)
     }
 
     /// One key: its crashes and quarantines, its actor on this node, and its state with the row.
@@ -136,9 +163,9 @@ fn beside(actor: Facts, row: Facts) -> Vec<KeyFact> {
     facts
 }
 
-fn of_operator(pause: &ServicePause) -> Option<KeyEntry> {
-    let PausedFor::Key(key) = pause.scope else { return None };
-    Some(KeyEntry {
+/// The entry of a key that has not crashed and is in no quarantine.
+fn calm(key: &ActorKey) -> KeyEntry {
+    KeyEntry {
         node: None,
         kind: key.kind.as_str().to_owned(),
         key: key.id.to_string(),
@@ -146,9 +173,19 @@ fn of_operator(pause: &ServicePause) -> Option<KeyEntry> {
         error: None,
         request_id: None,
         last_crash_at: None,
+        quarantined_until: None,
+        quarantined_by: None,
+        reason: None,
+    }
+}
+
+fn of_operator(pause: &ServicePause) -> Option<KeyEntry> {
+    let PausedFor::Key(key) = pause.scope else { return None };
+    Some(KeyEntry {
         quarantined_until: Some(date_time(pause.until)),
         quarantined_by: Some(pause.set_by.clone()),
         reason: Some(pause.reason.clone()),
+        ..calm(&key)
     })
 }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 use store::setting::SettingOverride;
 
 use super::App;
+use super::acts::Acting;
 use super::config::live::is_reloaded;
 use super::config::reading::{Layers, load_layers};
 use super::config::{Problems, Settings};
@@ -65,7 +66,10 @@ impl App {
     #[boxed]
     pub async fn reload(&self, act: OperatorAct) -> (Result<Reloaded, ReloadRefusal>, EventId) {
         let (reloaded, act, outcome) = self.reload_unrecorded(act).await;
-        (reloaded, self.record_later(act, outcome))
+        let acting = Acting::new(&self.store, (&self.clock, &self.rng), act);
+        let id = acting.id;
+        self.record_later(acting, outcome);
+        (reloaded, id)
     }
 
     /// The same without a record: returns the result, and the act to be recorded with its outcome.

@@ -57,6 +57,7 @@ pub enum ActKind {
     KeyRestart,
     ActorRestart,
     ActorKill,
+    EventTap,
 }
 
 impl ActKind {

@@ -79,6 +79,7 @@ pub mod node_order;
 pub mod notice;
 pub mod operation;
 pub mod operator;
+pub mod operator_request;
 pub mod outbox;
 pub mod pool;
 pub mod recorder;

@@ -158,6 +158,8 @@ pub enum Operation {
     ListNodeOrders,
     ReadNodeOrder,
     SettleNodeOrder,
+    BeginOperatorRequest,
+    EndOperatorRequest,
     ListServicePauses,
     BeginServicePause,
     EndServicePause,

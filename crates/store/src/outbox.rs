@@ -129,6 +129,18 @@ impl Store {
         Ok(chains)
     }
 
+    /// Chains with waiting events, longest waiting first.
+    #[boxed]
+    pub async fn outbox_overview(&self, rows_max: usize) -> Result<Vec<WaitingChain>, StoreError> {
+        const SQL: &str = "SELECT CAST(NULL AS TEXT) AS user_cuid, COUNT(*) AS waiting, MIN(done_at) AS oldest_at
+                FROM operator_acts WHERE sent_at IS NULL HAVING COUNT(*) > 0
+            UNION ALL SELECT user_cuid, COUNT(*), MIN(created_at) FROM consent_outbox GROUP BY user_cuid
+            ORDER BY oldest_at LIMIT $1";
+        let rows = query(SQL).bind(limit(rows_max)).fetch_all(&self.pool);
+        let rows: Vec<WaitingRow> = rows.during(Operation::ListChainsInOutbox).await?;
+        Ok(rows.into_iter().map(WaitingChain::try_from).collect::<Result<_, _>>()?)
+    }
+
     /// The waiting events of a chain, in its order.
     #[boxed]
     pub async fn outbox_of(&self, chain: &ServiceChain, rows_max: usize) -> Result<Vec<OutboxEvent>, StoreError> {
@@ -176,6 +188,35 @@ pub struct OutboxEvent {
     pub account: Option<UserAccountId>,
     /// The event, byte for byte as it is sent.
     pub body: Vec<u8>,
+}
+
+/// A chain of the service itself with waiting events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingChain {
+    /// The chain.
+    pub chain: ServiceChain,
+    /// Number of waiting events.
+    pub waiting: u64,
+    /// Time of the oldest one.
+    pub oldest_at: Timestamp,
+}
+
+crate::row! {
+    struct WaitingRow {
+        user_cuid: Option<String>,
+        waiting: i64,
+        oldest_at: Timestamp,
+    }
+}
+
+impl TryFrom<WaitingRow> for WaitingChain {
+    type Error = Corrupt;
+
+    fn try_from(row: WaitingRow) -> Result<Self, Corrupt> {
+        let identity = parsed_opt("consent_outbox.user_cuid", row.user_cuid.as_deref())?;
+        let chain = identity.map_or(ServiceChain::Installation, ServiceChain::Identity);
+        Ok(Self { chain, waiting: row.waiting.unsigned_abs(), oldest_at: row.oldest_at })
+    }
 }
 
 /// Adds an event to the outbox in the caller's transaction.

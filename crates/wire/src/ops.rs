@@ -85,7 +85,12 @@ pub struct ActShown {
     #[serde(flatten)]
     pub act: ActEntry,
     /// The event, as it is sent to the statistics service.
+    #[schema(value_type = Object)]
     pub event: Value,
+    /// The proof that the embedded log contains it, as `GET /v1/audit/verify` returns it; absent until a signed tree has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub proof: Option<Value>,
 }
 
 /// The body of a change without other members.
@@ -444,6 +449,66 @@ pub struct StreamEvent {
     pub data: Value,
 }
 
+/// The first event, `begun`, of `GET /ops/v1/tap`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TapBegun {
+    /// Id of the recorded act.
+    #[schema(value_type = schema::UuidV7)]
+    pub act_id: EventId,
+    /// End of the tap, RFC 3339.
+    pub until: String,
+}
+
+/// An event `sample` of `GET /ops/v1/tap`: one event that a sender submitted, without its content.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TapEntry {
+    /// Time of the answer to its sender, RFC 3339.
+    pub at: String,
+    /// Who is charged for it: `account:ID`, `machine:UUID` or `registration:UUID`.
+    pub payer: String,
+    /// `forwarded`, `held`, `passed_through` or `unavailable`.
+    pub outcome: String,
+    /// Why it was not forwarded: a hold reason, the reason of a 424, or the status of the statistics service.
+    #[schema(required = true)]
+    pub reason: Option<String>,
+    /// Size of its body, in bytes.
+    pub bytes: usize,
+    /// Time to the answer, in milliseconds.
+    pub took_ms: f64,
+    /// Id that its sender chose; null if it cannot be read.
+    #[schema(value_type = Option<schema::UuidV7>, required = true)]
+    pub event_id: Option<EventId>,
+    /// Its type; null if the event is invalid.
+    #[schema(required = true)]
+    pub event_type: Option<String>,
+    /// Its lane; null if the event is invalid.
+    #[schema(required = true)]
+    pub lane: Option<String>,
+    /// The computer that it names.
+    #[schema(value_type = Option<String>, required = true)]
+    pub machine_id: Option<MachineUuid>,
+    /// Matching events since the sample before that were too many for a second.
+    pub skipped: u64,
+}
+
+/// `GET /ops/v1/outbox`: events of the service itself that wait for the statistics service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OutboxPage {
+    /// Chains with waiting events, longest waiting first, 200 at most.
+    pub chains: Vec<OutboxChain>,
+}
+
+/// A chain of the service itself with waiting events.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OutboxChain {
+    /// `operator_acts`, or the identity with changes of consent.
+    pub chain: String,
+    /// Number of waiting events.
+    pub waiting: u64,
+    /// Time of the oldest one, RFC 3339.
+    pub oldest_at: String,
+}
+
 /// An actor that ends, so that another is started in its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ActorReplaced {
@@ -467,7 +532,8 @@ pub struct KeyList {
 /// A key that an operator has quarantined, or with actors that crashed recently on a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyEntry {
-    /// Name of the host of the node on which they crashed; null for the quarantine of an operator, which holds on all nodes.
+    /// Name of the host of the node on which they crashed; null for the quarantine of an operator, which holds on all nodes, and for a key
+    /// without a crash.
     #[schema(required = true)]
     pub node: Option<String>,
     /// Kind of actor: `claims`, `devices` or `batches`.

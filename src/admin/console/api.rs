@@ -10,7 +10,7 @@ use tower::ServiceExt as _;
 use wire::ops::OperatorError;
 
 use super::sessions::ConsoleOperator;
-use crate::admin::ops::Insider;
+use crate::admin::ops::{IDEMPOTENCY_KEY, Insider};
 
 /// The operator's API, called within the process.
 #[derive(Debug, Clone)]
@@ -44,10 +44,22 @@ impl ConsoleApi {
         route: &str,
         body: Option<&Value>,
     ) -> Result<T, Refused> {
+        self.call_once(operator, method, route, (body, None)).await
+    }
+
+    /// The same with an `Idempotency-Key`: a repeated request changes nothing, and has the first answer.
+    pub async fn call_once<T: DeserializeOwned>(
+        &self,
+        operator: &ConsoleOperator,
+        method: &Method,
+        route: &str,
+        (body, key): (Option<&Value>, Option<&str>),
+    ) -> Result<T, Refused> {
         let body_text = body.map_or_else(String::new, Value::to_string);
         let request = Request::builder().method(method.clone()).uri(route).header(CONTENT_TYPE, "application/json");
         let request = request.extension(Insider { by: operator.author(), role: operator.role });
         let request = request.extension(operator.peer.clone());
+        let request = key.into_iter().fold(request, |request, key| request.header(IDEMPOTENCY_KEY, key));
         let request = request.body(Body::from(body_text)).map_err(|error| Refused::unreadable(&error))?;
         let Ok(response) = self.0.clone().oneshot(request).await;
         let status = response.status();

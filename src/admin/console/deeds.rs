@@ -361,7 +361,7 @@ mod tests {
     fn each_change_of_the_api_is_a_deed_with_its_role() {
         let mut changes: Vec<_> = routes()
             .iter()
-            .filter(|route| route.act.is_some())
+            .filter(|route| route.act.is_some() && route.method != Method::GET)
             .map(|route| (route.method.to_string(), route.path, route.role))
             .collect();
         let mut deeds: Vec<_> = DEEDS.iter().map(|deed| (deed.method.to_string(), deed.route, deed.role)).collect();

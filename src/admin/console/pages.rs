@@ -4,6 +4,7 @@ pub mod actors;
 pub mod flow;
 pub mod held;
 pub mod keys;
+pub mod log;
 pub mod nodes;
 pub mod record;
 pub mod sessions;

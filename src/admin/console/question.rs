@@ -53,7 +53,8 @@ pub async fn answer(
         Preview::Held => held_request(deed, &parameters),
         Preview::None | Preview::Reload | Preview::Setting => deed.request(&parameters),
     };
-    match state.api.call::<Value>(&operator, &deed.method, &route, body.as_ref()).await {
+    let call = (body.as_ref(), value(&parameters, "once"));
+    match state.api.call_once::<Value>(&operator, &deed.method, &route, call).await {
         Err(refused) => Ok(asked(&state, &operator, deed, parameters, refused.lines(), refused.status).await),
         Ok(answer) => {
             let back = own_path(value(&parameters, "back")).to_owned();
@@ -89,7 +90,7 @@ fn told(deed: &Deed, parameters: &Parameters, answer: &Value, back: &str) -> Nex
     let undo = deed.undo.map(|(label, undo)| {
         let own = parameters
             .iter()
-            .filter(|(name, _)| !["reason", "csrf", "back", "for", "replace"].contains(&name.as_str()));
+            .filter(|(name, _)| !["reason", "csrf", "once", "back", "for", "replace"].contains(&name.as_str()));
         let mut own: Vec<(&str, &str)> = own.map(|(name, value)| (name.as_str(), value.as_str())).collect();
         own.push(("back", back));
         (label.to_owned(), format!("/console/do/{undo}?{}", query(&own)))
@@ -204,8 +205,9 @@ async fn asked(
         choices: field.choices(),
         is_tick: field.is_tick,
     };
-    let own =
-        |name: &str| ["reason", "csrf", "back"].contains(&name) || deed.fields.iter().any(|field| field.name == name);
+    let own = |name: &str| {
+        ["reason", "csrf", "once", "back"].contains(&name) || deed.fields.iter().any(|field| field.name == name)
+    };
     let kept = parameters.iter().filter(|(name, _)| !own(name) && !repeated.iter().any(|(other, _)| other == name));
     let hidden = kept.cloned().chain(repeated.iter().cloned()).collect();
     let back = own_path(value(&parameters, "back")).to_owned();
@@ -223,6 +225,7 @@ async fn asked(
         action: format!("/console/do/{}", deed.name),
         back,
         csrf: operator.csrf.clone(),
+        once: state.app.rng.uuid_v7(state.app.clock.now()).to_string(),
     };
     page(status, &template)
 }

@@ -1,6 +1,7 @@
 //! Sign-in and sign-out of operators.
 
 use ::api::connection::Peer;
+use app::App;
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{FromRequestParts, State};
@@ -14,7 +15,7 @@ use domain::Digest;
 use domain::secret::Secret;
 use serde::Deserialize;
 
-use super::sessions::{BrowserSession, COOKIE_NAME, ConsoleOperator, LASTS};
+use super::sessions::{BrowserSession, COOKIE_NAME, ConsoleCredential, ConsoleOperator, LASTS};
 use super::state::ConsoleState;
 use super::view::{ConsoleQuery, SignInPage, Trouble};
 
@@ -51,9 +52,12 @@ pub struct AfterSignIn {
     next: Option<String>,
 }
 
-/// `GET /console/signin`: the form for the token.
-pub async fn show(ConsoleQuery(AfterSignIn { next }): ConsoleQuery<AfterSignIn>) -> Response {
-    SignInPage::new(own_path(next.as_deref()), None).shown(StatusCode::OK)
+/// `GET /console/signin`: the form for the token, and a button for each provider.
+pub async fn show(
+    State(ConsoleState { app, .. }): State<ConsoleState>,
+    ConsoleQuery(AfterSignIn { next }): ConsoleQuery<AfterSignIn>,
+) -> Response {
+    SignInPage::new(&app, own_path(next.as_deref()), None).shown(StatusCode::OK)
 }
 
 /// The form of the sign-in.
@@ -65,7 +69,7 @@ pub struct SignIn {
 
 /// `POST /console/signin`: starts a session for the operator with this token.
 pub async fn sign_in(
-    State(ConsoleState { app, sessions, limits, .. }): State<ConsoleState>,
+    State(state): State<ConsoleState>,
     OwnPage(is_https): OwnPage,
     Extension(Peer(peer)): Extension<Peer>,
     bytes: Bytes,
@@ -74,19 +78,37 @@ pub async fn sign_in(
     let next = own_path(next.as_deref());
     let presented = Secret::presented(token.trim()).hash();
     let digest = Digest::from(presented);
-    if app.live.get().admin.operator_of_token(digest.as_bytes()).is_none() {
-        return Ok(match limits.operator_failure(peer.address()) {
-            Ok(()) => SignInPage::new(next, Some("No operator has this token.")).shown(StatusCode::FORBIDDEN),
+    if state.app.live.get().admin.operator_of_token(digest.as_bytes()).is_none() {
+        return Ok(match state.limits.operator_failure(peer.address()) {
+            Ok(()) => {
+                SignInPage::new(&state.app, next, Some("No operator has this token.")).shown(StatusCode::FORBIDDEN)
+            }
             Err(limited) => limited.into_response(),
         });
     }
-    let random = || BASE64_URL_SAFE_NO_PAD.encode(app.rng.bytes::<32>());
-    let (secret, csrf, signed_in_at) = (random(), random(), app.clock.now());
-    let session = BrowserSession { token: digest, signed_in_at, is_https, csrf, flash: None };
-    sessions.add(Secret::presented(&secret).hash(), session);
     let mut response = Redirect::to(next).into_response();
-    set_cookie(&mut response, &secret, is_https, LASTS.num_seconds());
+    begin_session(&state, ConsoleCredential::Token(digest), is_https, &mut response);
     Ok(response)
+}
+
+/// A secret for a cookie or a form.
+pub fn random(app: &App) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(app.rng.bytes::<32>())
+}
+
+/// Starts the session of an operator, and sets its cookie.
+pub fn begin_session(
+    ConsoleState { app, sessions, .. }: &ConsoleState,
+    credential: ConsoleCredential,
+    is_https: bool,
+    response: &mut Response,
+) {
+    let (secret, csrf, signed_in_at) = (random(app), random(app), app.clock.now());
+    sessions.add(
+        Secret::presented(&secret).hash(),
+        BrowserSession { credential, signed_in_at, is_https, csrf, flash: None },
+    );
+    set_cookie(response, (COOKIE_NAME, &secret), is_https, ("Strict", LASTS.num_seconds()));
 }
 
 /// `POST /console/signout`: ends the session.
@@ -97,13 +119,14 @@ pub async fn sign_out(
 ) -> Response {
     sessions.end(&operator.id);
     let mut response = Redirect::to("/").into_response();
-    set_cookie(&mut response, "", is_https, 0);
+    set_cookie(&mut response, (COOKIE_NAME, ""), is_https, ("Strict", 0));
     response
 }
 
-fn set_cookie(response: &mut Response, value: &str, is_https: bool, seconds: i64) {
+/// Sets a cookie with its rule for requests of other sites, for some seconds.
+pub fn set_cookie(response: &mut Response, (name, value): (&str, &str), is_https: bool, (rule, seconds): (&str, i64)) {
     let (prefix, secure) = if is_https { ("__Host-", "; Secure") } else { ("", "") };
-    let line = format!("{prefix}{COOKIE_NAME}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
+    let line = format!("{prefix}{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={rule}{secure}");
     // The value is base64url.
     if let Ok(line) = HeaderValue::from_str(&line) {
         response.headers_mut().append(SET_COOKIE, line);

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ::api::connection::Peer;
 use app::App;
+use app::config::OperatorClaim;
+use app::services::oidc::OidcState;
 use axum::http::HeaderMap;
 use axum::http::header::COOKIE;
 use chrono::TimeDelta;
@@ -25,15 +27,47 @@ const SESSIONS_MAX: usize = 256;
 /// Name of the cookie; over https with the prefix `__Host-`.
 pub const COOKIE_NAME: &str = "attache_operator";
 
+/// Name of the cookie while the browser is at an OpenID provider.
+pub const RETURN_COOKIE: &str = "attache_operator_return";
+
+/// Time within which the browser returns from a provider.
+pub const RETURNS_WITHIN: TimeDelta = TimeDelta::minutes(10);
+
 /// The sessions of this process. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub struct ConsoleSessions(Arc<Mutex<HashMap<SecretHash, BrowserSession>>>);
+pub struct ConsoleSessions {
+    browsers: Arc<Mutex<HashMap<SecretHash, BrowserSession>>>,
+    /// Sign-ins at a provider that have not returned.
+    errands: Arc<Mutex<HashMap<SecretHash, ProviderErrand>>>,
+}
+
+/// A sign-in that is at an OpenID provider.
+#[derive(Debug)]
+pub struct ProviderErrand {
+    /// What the provider has to send back.
+    pub state: OidcState,
+    /// Page after the sign-in.
+    pub next: String,
+    /// Whether the page with the form came over https.
+    pub is_https: bool,
+    /// Time at which the browser left.
+    pub begun_at: Timestamp,
+}
+
+/// What an operator showed at the sign-in. The configuration says at each request whose it is.
+#[derive(Debug, Clone)]
+pub enum ConsoleCredential {
+    /// SHA-256 of a token.
+    Token(Digest),
+    /// A statement of an OpenID provider.
+    Claim(OperatorClaim),
+}
 
 /// The session of one browser.
 #[derive(Debug, Clone)]
 pub struct BrowserSession {
-    /// SHA-256 of the token of its operator.
-    pub token: Digest,
+    /// The credential of its operator.
+    pub credential: ConsoleCredential,
     /// Time of the sign-in.
     pub signed_in_at: Timestamp,
     /// Whether its page came over https.
@@ -89,7 +123,25 @@ impl ConsoleOperator {
 
 impl ConsoleSessions {
     fn locked(&self) -> MutexGuard<'_, HashMap<SecretHash, BrowserSession>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.browsers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a sign-in until the browser returns.
+    pub fn leave(&self, id: SecretHash, errand: ProviderErrand) {
+        let mut errands = self.errands.lock().unwrap_or_else(PoisonError::into_inner);
+        errands.retain(|_, other| errand.begun_at - other.begun_at < RETURNS_WITHIN);
+        if errands.len() >= SESSIONS_MAX
+            && let Some(oldest) = errands.iter().min_by_key(|(_, errand)| errand.begun_at).map(|(id, _)| *id)
+        {
+            errands.remove(&oldest);
+        }
+        errands.insert(id, errand);
+    }
+
+    /// The sign-in of a browser that returned. It returns once.
+    pub fn came_back(&self, id: &SecretHash, now: Timestamp) -> Option<ProviderErrand> {
+        let errand = self.errands.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        errand.filter(|errand| now - errand.begun_at < RETURNS_WITHIN)
     }
 
     /// Adds a session.
@@ -118,7 +170,7 @@ impl ConsoleSessions {
 
     /// The operator of a request, whose token the configuration still has.
     pub fn operator(&self, app: &App, headers: &HeaderMap, peer: Peer) -> Option<ConsoleOperator> {
-        let (secret, is_https) = presented(headers)?;
+        let (secret, is_https) = presented(headers, COOKIE_NAME)?;
         let id = Secret::presented(secret).hash();
         let now = app.clock.now();
         let mut sessions = self.locked();
@@ -127,7 +179,10 @@ impl ConsoleSessions {
             return None;
         }
         let settings = app.live.get();
-        let own = settings.admin.operator_of_token(session.token.as_bytes())?;
+        let own = match &session.credential {
+            ConsoleCredential::Token(hash) => settings.admin.operator_of_token(hash.as_bytes()),
+            ConsoleCredential::Claim(claim) => settings.admin.operator_of_claim(claim),
+        }?;
         Some(ConsoleOperator {
             name: own.name.clone(),
             role: own.role,
@@ -141,13 +196,13 @@ impl ConsoleSessions {
     }
 }
 
-/// The secret in the cookie, and whether its name is that of https. A name that occurs twice was set by another party too.
-fn presented(headers: &HeaderMap) -> Option<(&str, bool)> {
+/// The secret in the cookie of this name, and whether it has the prefix of https. A name that occurs twice was set by another party too.
+pub fn presented<'h>(headers: &'h HeaderMap, cookie: &str) -> Option<(&'h str, bool)> {
     let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = values.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     let mut own = pairs.filter_map(|(name, value)| {
-        let is_https = name.strip_prefix("__Host-") == Some(COOKIE_NAME);
-        (is_https || name == COOKIE_NAME).then_some((value, is_https))
+        let is_https = name.strip_prefix("__Host-") == Some(cookie);
+        (is_https || name == cookie).then_some((value, is_https))
     });
     let first = own.next()?;
     own.next().is_none().then_some(first)

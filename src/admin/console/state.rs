@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ::api::connection::Peer;
 use ::api::limits::RateLimiters;
 use app::App;
+use app::services::oidc::Providers;
 use axum::extract::{FromRequestParts, OptionalFromRequestParts};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Redirect, Response};
@@ -23,6 +24,8 @@ pub struct ConsoleState {
     pub api: ConsoleApi,
     /// Sessions of this process.
     pub sessions: ConsoleSessions,
+    /// The OpenID providers.
+    pub providers: Arc<Providers>,
     /// Limits of failed sign-ins.
     pub limits: Arc<RateLimiters>,
 }

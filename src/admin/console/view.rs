@@ -1,5 +1,6 @@
 //! The content of a page: sections with facts and tables. One template renders all pages.
 
+use app::App;
 use askama::Template;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -20,6 +21,7 @@ const NAVIGATION: &[(&str, &str)] = &[
     ("Overview", "/"),
     ("Nodes", "/console/nodes"),
     ("Keys", "/console/keys"),
+    ("Log", "/console/log"),
     ("Held", "/console/held"),
     ("Flow", "/console/flow"),
     ("Webhooks", "/console/webhooks"),
@@ -342,17 +344,45 @@ pub struct SignInPage {
     frame: ConsoleFrame,
     next: String,
     error: Option<&'static str>,
+    has_tokens: bool,
+    /// Names and labels of the providers at which operators sign in.
+    providers: Vec<(String, String)>,
 }
 
 impl SignInPage {
     /// The sign-in that leads to the page `next`.
-    pub fn new(next: &str, error: Option<&'static str>) -> Self {
-        Self { frame: ConsoleFrame::plain(), next: next.to_owned(), error }
+    pub fn new(app: &App, next: &str, error: Option<&'static str>) -> Self {
+        let (settings, has_tokens) = (app.live.get(), app.live.get().admin.has_tokens());
+        let offered = settings.admin.providers();
+        let own = settings.signin.oidc.iter().filter(|provider| offered.contains(provider.name.as_str()));
+        let providers = own.map(|provider| (provider.name.clone(), provider.label.clone())).collect();
+        Self { frame: ConsoleFrame::plain(), next: next.to_owned(), error, has_tokens, providers }
     }
 
     /// The response with this page.
     pub fn shown(&self, status: StatusCode) -> Response {
         page(status, self)
+    }
+}
+
+/// A page that leads on by itself.
+#[derive(Debug, Template)]
+#[template(path = "console_onward.html")]
+pub struct OnwardPage {
+    frame: ConsoleFrame,
+    href: String,
+    text: &'static str,
+}
+
+impl OnwardPage {
+    /// A page that leads to this address.
+    pub fn new(href: String, text: &'static str) -> Self {
+        Self { frame: ConsoleFrame::plain(), href, text }
+    }
+
+    /// The response with this page.
+    pub fn shown(&self) -> Response {
+        page(StatusCode::OK, self)
     }
 }
 
@@ -386,6 +416,8 @@ pub struct QuestionPage {
     pub back: String,
     /// Secret of the session.
     pub csrf: String,
+    /// Key of the change: a form that is sent twice changes one time.
+    pub once: String,
 }
 
 /// A field of a question.
@@ -425,21 +457,25 @@ pub struct Trouble {
 }
 
 impl Trouble {
+    /// A status with a sentence.
+    pub fn new(status: StatusCode, text: &str) -> Self {
+        Self { status, lines: vec![text.to_owned()] }
+    }
+
     /// 404 with a sentence.
     pub fn not_found(text: &str) -> Self {
-        Self { status: StatusCode::NOT_FOUND, lines: vec![text.to_owned()] }
+        Self::new(StatusCode::NOT_FOUND, text)
     }
 
     /// 400 for a form or an address that cannot be read.
     pub fn unreadable() -> Self {
-        let text = "The form or the address cannot be read. Nothing was changed.";
-        Self { status: StatusCode::BAD_REQUEST, lines: vec![text.to_owned()] }
+        Self::new(StatusCode::BAD_REQUEST, "The form or the address cannot be read. Nothing was changed.")
     }
 
     /// 403 for a form of another page.
     pub fn foreign() -> Self {
         let text = "Another page sent this form, or the browser hides its origin. Nothing was changed.";
-        Self { status: StatusCode::FORBIDDEN, lines: vec![text.to_owned()] }
+        Self::new(StatusCode::FORBIDDEN, text)
     }
 }
 

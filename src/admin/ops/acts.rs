@@ -8,6 +8,7 @@ use domain::Timestamp;
 use domain::act::ActKind;
 use domain::ids::EventId;
 use serde::Deserialize;
+use serde_json::json;
 use wire::ops::{ActPage, ActShown};
 
 use super::refusal::Refusal;
@@ -65,10 +66,12 @@ pub async fn list(State(app): State<App>, OpsQuery(asked): OpsQuery<Asked>) -> R
     }
 }
 
-/// `GET /ops/v1/acts/{id}`: an act with its event.
+/// `GET /ops/v1/acts/{id}`: an act with its event and its proof.
 pub async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<ActShown>, Refusal> {
     let absent = || Refusal::not_found("no act has this id");
     let id: EventId = id.parse().map_err(|_| absent())?;
     let recorded = app.store.act(id).await.map_err(|error| Refusal::fault(&error))?.ok_or_else(absent)?;
-    shown(&recorded).map(Json).map_err(|error| Refusal::fault(&error))
+    let act = shown(&recorded).map_err(|error| Refusal::fault(&error))?;
+    let proof = app.act_proof(id).await.map_err(|error| Refusal::fault(&error))?;
+    Ok(Json(ActShown { proof: proof.map(|proof| json!(proof)), ..act }))
 }

@@ -17,7 +17,7 @@ use wire::ops::{OverrideEntry, OverrideList, OverrideRemoved, OverrideRequest, R
 use super::door::RequestedAct;
 use super::orders::carry_out;
 use super::refusal::Refusal;
-use super::request::{LASTS, OpsQuery, TREE_DEADLINE, body, durable, lasting, reason};
+use super::request::{LASTS, OpsQuery, TREE_DEADLINE, body, lasting, reason};
 use super::state::OpsState;
 
 /// The query of `GET /ops/v1/config`.
@@ -92,7 +92,7 @@ pub async fn set(
         Ok(value) => value,
         Err(refusal) if dry_run => return Err(refusal.into()),
         Err(refusal) => {
-            durable(async move { acting.record(ActOutcome::Refused).await }).await?;
+            acting.record(ActOutcome::Refused).await?;
             return Err(refusal.into());
         }
     };
@@ -101,9 +101,8 @@ pub async fn set(
     if dry_run {
         return Ok(Json(OverrideEntry { effect, ..overrides::described(&new) }));
     }
-    let act_id = Some(acting.id);
-    let set = durable(async move { overrides::set(&acting, &new, replace, now).await.map(|()| new) }).await?;
-    Ok(Json(OverrideEntry { effect, act_id, ..overrides::described(&set) }))
+    overrides::set(&acting, &new, replace, now).await?;
+    Ok(Json(OverrideEntry { effect, act_id: Some(acting.id), ..overrides::described(&new) }))
 }
 
 /// The effect of a value on the present numbers of this node; `None` if its actors do not answer.
@@ -133,9 +132,6 @@ pub async fn unset(
     let why = reason(why.as_deref())?;
     let act = requested.act().on("setting", overrides::target(&path, node.as_deref())).because(Some(why));
     let acting = requested.acting(&app, act);
-    let act_id = acting.id;
-    let (of, on) = (path.clone(), node.clone());
-    let unset = async move { overrides::unset(&acting, &of, on.as_deref(), app.clock.now()).await };
-    durable(unset).await?;
-    Ok(Json(OverrideRemoved { path, node, act_id }))
+    overrides::unset(&acting, &path, node.as_deref(), app.clock.now()).await?;
+    Ok(Json(OverrideRemoved { path, node, act_id: acting.id }))
 }

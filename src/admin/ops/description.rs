@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use api::openapi::Schemas;
 use app::config::Settings;
+use axum::http::Method;
 use serde_json::{Map, Value, json};
 use wire::ops::{
     AccountWebhookEntry, ActPage, ActShown, ActorReplaced, Cluster, Flow, HeldEndRequest, HeldEnded, HeldPage, KeyList,
-    KeyShown, LogState, NodeDrained, NodeTree, ObjectChanged, OperatorError, OrderPending, OverrideEntry, OverrideList,
-    OverrideRemoved, OverrideRequest, PersonSessionEntry, QuarantineRequest, ReasonRequest, ReloadReport,
+    KeyShown, LogState, NodeDrained, NodeTree, ObjectChanged, OperatorError, OrderPending, OutboxPage, OverrideEntry,
+    OverrideList, OverrideRemoved, OverrideRequest, PersonSessionEntry, QuarantineRequest, ReasonRequest, ReloadReport,
     ReloadRequest, RunningBatchEntry, ServicePauseEnded, ServicePauseEntry, ServicePauseList, ServicePauseRequest,
-    SettingList, StreamEvent, UnsentMailEntry,
+    SettingList, StreamEvent, TapEntry, UnsentMailEntry,
 };
 
 use super::{OpsRoute, PREFIX, routes};
@@ -271,6 +272,12 @@ pub(super) const LIST_KEYS: RouteDescription = RouteDescription {
         ("kind", "Keys of this kind: `claims`, `devices` or `batches`."),
         ("key", "Only this id."),
         ("request", "Keys with an actor that crashed in this request: its `X-Request-Id`."),
+        (
+            "account",
+            "All agents, computers and batches of this account, the newest 200 of each, whether they crashed or not.",
+        ),
+        ("order", "`crashes` or `age`: most crashes first, which is the default, or the last crash first."),
+        ("limit", "Maximum number of keys, 1 to 200; 50 if absent."),
     ],
     body: None,
     answer: Schemas::add::<KeyList>,
@@ -362,6 +369,33 @@ pub(super) const STREAM: RouteDescription = RouteDescription {
     refusals: &[INVALID_QUERY],
 };
 
+pub(super) const TAP: RouteDescription = RouteDescription {
+    id: "tap",
+    summary: "Samples of events that senders submit to this node, without content, at most 50 a second, as server-sent events: `begun` with `act_id` and `until`, `sample`, `end`",
+    query: &[
+        ("for", "Time, 60s at most; 30s if absent."),
+        ("one_in", "Every n-th matching event; every one if absent."),
+        ("outcome", "Events with this outcome: `forwarded`, `held`, `passed_through` or `unavailable`."),
+        ("account", "Events that are charged to this account."),
+        ("machine", "Events of this computer."),
+        REASON,
+    ],
+    body: None,
+    answer: Schemas::add::<TapEntry>,
+    is_order: false,
+    refusals: &[(422, "reason_missing, invalid_query, invalid_request")],
+};
+
+pub(super) const LIST_OUTBOX: RouteDescription = RouteDescription {
+    id: "listOutbox",
+    summary: "Chains of the service with events that wait for the statistics service, longest waiting first",
+    query: &[],
+    body: None,
+    answer: Schemas::add::<OutboxPage>,
+    is_order: false,
+    refusals: &[],
+};
+
 pub(super) const SHOW_TREE: RouteDescription = RouteDescription {
     id: "showTree",
     summary: "The actors of a node",
@@ -409,6 +443,14 @@ const ACTOR_REFUSALS: &[(u16, &str)] = &[
     (409, "actor_not_running, node_ambiguous, node_silent, stopping"),
     (422, "reason_missing, invalid_request"),
 ];
+
+/// Refusals of all routes.
+const COMMON: &[(u16, &str)] =
+    &[(401, "unauthorized"), (403, "role_needed, no_operator"), (424, "temporarily_unavailable, with Retry-After")];
+
+/// Further refusals of routes that are acts.
+const OF_ACTS: &[(u16, &str)] =
+    &[(403, "changes_are_off"), (409, "act_in_progress, answer_lost"), (422, "idempotency_key_reused")];
 
 /// The document for a server with these settings.
 pub fn document(settings: &Settings) -> Value {
@@ -466,11 +508,15 @@ fn operation(route: &OpsRoute, schemas: &mut Schemas) -> Value {
         })
         .collect();
     parameters.extend(query.iter().map(|(name, what)| parameter(name, "query", what)));
+    if route.act.is_some() && route.method != Method::GET {
+        let what = "Any text of up to 255 characters. A request that is sent again with it changes nothing, and has the first answer, for a day.";
+        parameters.push(parameter("Idempotency-Key", "header", what));
+    }
     let error = schemas.add::<OperatorError>();
     let mut responses = Map::new();
     let content = |schema: Value| json!({ "application/json": { "schema": schema } });
     let mut answered = content(answer(schemas));
-    if *id == STREAM.id {
+    if [STREAM.id, TAP.id].contains(id) {
         // The schema describes one event.
         answered = json!({ "text/event-stream": { "schema": answered["application/json"]["schema"] } });
     }
@@ -482,11 +528,14 @@ fn operation(route: &OpsRoute, schemas: &mut Schemas) -> Value {
         let what = "node_did_not_answer";
         responses.insert("504".to_owned(), json!({ "description": what, "content": content(error.clone()) }));
     }
-    let changes =
-        if route.act.is_some() { "role_needed, changes_are_off, no_operator" } else { "role_needed, no_operator" };
-    let common = [(401, "unauthorized"), (403, changes), (424, "temporarily_unavailable, with Retry-After")];
-    for (status, codes) in common.iter().chain(*refusals) {
-        responses.insert(status.to_string(), json!({ "description": codes, "content": content(error.clone()) }));
+    let mut codes: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
+    let of_acts = if route.act.is_some() { OF_ACTS } else { &[] };
+    for (status, refused) in COMMON.iter().chain(of_acts).chain(*refusals) {
+        codes.entry(*status).or_default().push(refused);
+    }
+    for (status, codes) in codes {
+        let content = content(error.clone());
+        responses.insert(status.to_string(), json!({ "description": codes.join(", "), "content": content }));
     }
     let description = format!("Role: {}.", route.role.as_str());
     let mut operation =

@@ -1,7 +1,7 @@
 //! Who asks, and whether the role suffices. A request that is an act leaves one record, also if it is refused.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use api::connection::{Connection, Peer};
 use api::error::ApiError;
@@ -9,7 +9,7 @@ use api::limits::RateLimiters;
 use app::App;
 use app::acts::Acting;
 use app::config::AdminSettings;
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts as _, RawPathParams, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
@@ -19,6 +19,7 @@ use domain::ids::EventId;
 use domain::operator::OperatorRole;
 use domain::secret::Secret;
 
+use super::once::{self, RunningActs};
 use super::refusal::Refusal;
 
 /// The operator who signed in at a page of this listener. Requests from outside have no such extension.
@@ -33,30 +34,33 @@ pub struct Insider {
 pub struct Entrance {
     pub app: App,
     pub limits: Arc<RateLimiters>,
+    pub path: &'static str,
     pub role: OperatorRole,
     pub act: Option<ActKind>,
+    pub running: RunningActs,
 }
 
 /// The act that a request is.
 #[derive(Debug, Clone)]
 pub struct RequestedAct {
+    /// Its id in the record.
+    pub id: EventId,
     act: OperatorAct,
-    recorded: Arc<OnceLock<EventId>>,
+    is_recorded: Arc<AtomicBool>,
     /// It is a dry run, which is no act even if it is refused.
     is_dry_run: Arc<AtomicBool>,
 }
 
 impl RequestedAct {
-    /// The act without its object. The caller records it, and names it with [`RequestedAct::is_recorded`].
+    /// The act without its object. The caller records it, and notes that with [`RequestedAct::set_recorded`].
     pub fn act(&self) -> OperatorAct {
         self.act.clone()
     }
 
     /// Prepares the record of the act with its object.
     pub fn acting(&self, app: &App, act: OperatorAct) -> Acting {
-        let acting = Acting::new(&app.store, (&app.clock, &app.rng), act);
-        self.is_recorded(acting.id);
-        acting
+        self.set_recorded();
+        Acting::with_id(self.id, &app.store, app.clock.now(), act)
     }
 
     /// Notes whether the request changes nothing.
@@ -64,10 +68,9 @@ impl RequestedAct {
         self.is_dry_run.store(is_dry_run, Ordering::Relaxed);
     }
 
-    /// Notes the id under which the act is recorded.
-    pub fn is_recorded(&self, id: EventId) {
-        // A request is one act, so there is no other id.
-        let _ = self.recorded.set(id);
+    /// Notes that somebody records the act.
+    pub fn set_recorded(&self) {
+        self.is_recorded.store(true, Ordering::Relaxed);
     }
 }
 
@@ -81,7 +84,7 @@ pub async fn is_there(State(app): State<App>, request: Request, next: Next) -> R
 
 /// Lets a request of an operator with the role pass.
 pub async fn enter(State(entrance): State<Entrance>, mut request: Request, next: Next) -> Response {
-    let Entrance { app, limits, role, act } = &entrance;
+    let Entrance { app, limits, role, act, .. } = &entrance;
     let Peer(peer) = Peer::of(&request);
     let admin = &app.live.get().admin;
     let counted = |refusal: Refusal| limits.operator_failure(peer.address()).map(|()| refusal);
@@ -102,18 +105,43 @@ pub async fn enter(State(entrance): State<Entrance>, mut request: Request, next:
             Some(refusal) => answer(refusal),
         };
     };
+    let id = app.rng.uuid_v7(app.clock.now()).into();
     let act = OperatorAct::new(*kind, by, app::host_name());
-    let requested = RequestedAct { act, recorded: Arc::default(), is_dry_run: Arc::default() };
-    let response = match refusal {
-        None => {
-            request.extensions_mut().insert(requested.clone());
-            next.run(request).await
-        }
-        Some(Ok(refusal)) => refusal.into_response(),
+    let requested = RequestedAct { id, act, is_recorded: Arc::default(), is_dry_run: Arc::default() };
+    match refusal {
+        // A client that disconnects ends no change, and a repeated request finds its answer.
+        None => actors::detached(carried_out(entrance, requested, request, next))
+            .await
+            .unwrap_or_else(|error| Refusal::fault(&error).into_response()),
+        Some(Ok(refusal)) => with_record(app, &requested, refusal.into_response()).await,
         // Acts are kept forever, so an address adds only some refused ones a minute.
-        Some(Err(too_many)) => return too_many.into_response(),
+        Some(Err(too_many)) => too_many.into_response(),
+    }
+}
+
+/// The answer to a request that is an act.
+async fn carried_out(entrance: Entrance, requested: RequestedAct, request: Request, next: Next) -> Response {
+    let Entrance { app, path, running, .. } = entrance;
+    let (mut request, begun) = match once::begin(&app, &requested.act.by, requested.id, request).await {
+        Ok(begun) => begun,
+        Err(response) => return response,
     };
-    with_record(app, &requested, response).await
+    request.extensions_mut().insert(requested.clone());
+    let (mut parts, body) = request.into_parts();
+    let parameters = RawPathParams::from_request_parts(&mut parts, &()).await;
+    let act = match &parameters {
+        Ok(parameters) => running.begin(once::object_of(path, parameters)),
+        Err(error) => return Refusal::not_found(error.to_string()).into_response(),
+    };
+    let response = match &act {
+        Some(_) => next.run(Request::from_parts(parts, body)).await,
+        None => once::in_progress().into_response(),
+    };
+    let response = with_record(&app, &requested, response).await;
+    match begun {
+        Some(begun) => once::end(&app, &begun, response).await,
+        None => response,
+    }
 }
 
 fn answer(refusal: Result<Refusal, ApiError>) -> Response {
@@ -131,19 +159,13 @@ async fn with_record(app: &App, requested: &RequestedAct, response: Response) ->
     if requested.is_dry_run.load(Ordering::Relaxed) {
         return response;
     }
-    if requested.recorded.get().is_none() {
+    if !requested.is_recorded.load(Ordering::Relaxed) {
         let acting = requested.acting(app, requested.act());
-        let recorded = actors::detached(async move { acting.record(ActOutcome::Refused).await }).await;
-        match recorded {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Refusal::fault(&error).into_response(),
-            Err(error) => return Refusal::fault(&error).into_response(),
+        if let Err(error) = acting.record(ActOutcome::Refused).await {
+            return Refusal::fault(&error).into_response();
         }
     }
-    match requested.recorded.get() {
-        Some(id) => refusal.of_act(*id).into_response(),
-        None => refusal.into_response(),
-    }
+    refusal.of_act(requested.id).into_response()
 }
 
 /// The operator of a request with the role.

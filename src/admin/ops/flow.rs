@@ -1,16 +1,20 @@
-//! `GET /ops/v1/flow`: work that waits or runs. `GET /ops/v1/log`: the embedded event log.
+//! `GET /ops/v1/flow` and `…/outbox`: work that waits or runs. `GET /ops/v1/log`: the embedded event log.
 
 use actors::upstream::Upstream;
 use app::App;
 use axum::Json;
 use axum::extract::State;
 use domain::clock::date_time;
-use wire::ops::{Flow, HeldNumber, LogState};
+use store::outbox::{ServiceChain, WaitingChain};
+use wire::ops::{Flow, HeldNumber, LogState, OutboxChain, OutboxPage};
 
 use super::refusal::Refusal;
 
 /// Numbers above this one are not counted on.
 const COUNTED_MAX: usize = 1_000;
+
+/// Maximum number of chains in the list.
+const CHAINS_MAX: usize = 200;
 
 /// `GET /ops/v1/flow`: numbers of held events, running batches and unsent mails.
 pub async fn flow(State(app): State<App>) -> Result<Json<Flow>, Refusal> {
@@ -30,6 +34,20 @@ pub async fn flow_of(app: &App) -> Result<Flow, Refusal> {
         oldest_at: date_time(count.oldest_at),
     });
     Ok(Flow { held: held.collect(), batches: batches.len(), mails: mails.len() })
+}
+
+/// `GET /ops/v1/outbox`: events of the service itself that wait for the statistics service.
+pub async fn outbox(State(app): State<App>) -> Result<Json<OutboxPage>, Refusal> {
+    let chain = |WaitingChain { chain, waiting, oldest_at }| OutboxChain {
+        chain: match chain {
+            ServiceChain::Identity(identity) => identity.to_string(),
+            ServiceChain::Installation => "operator_acts".to_owned(),
+        },
+        waiting,
+        oldest_at: date_time(oldest_at),
+    };
+    let chains = app.store.outbox_overview(CHAINS_MAX).await?;
+    Ok(Json(OutboxPage { chains: chains.into_iter().map(chain).collect() }))
 }
 
 /// `GET /ops/v1/log`: the embedded event log.

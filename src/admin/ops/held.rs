@@ -12,13 +12,12 @@ use domain::held::HoldReason;
 use domain::ids::HeldId;
 use serde::Deserialize;
 use serde_json::json;
-use store::StoreError;
 use store::held::{HeldFilter, HeldState, Sender, UnknownSender};
 use wire::ops::{HeldEndRequest, HeldEnded, HeldPage, HeldSelection};
 
 use super::door::RequestedAct;
 use super::refusal::Refusal;
-use super::request::{OpsQuery, body, durable, reason};
+use super::request::{OpsQuery, body, reason};
 
 /// Maximum number of events of a request.
 const ENDED_MAX: usize = 1_000;
@@ -113,14 +112,10 @@ pub async fn end(
         _ => return Err(invalid("invalid_request", "either ids or a filter is needed")),
     };
     let acting = requested.acting(&app, act.on("held", object).because(Some(why)).to(json!({ "number": ids.len() })));
-    let act_id = acting.id;
-    let work = async move {
-        acting.record(ActOutcome::Begun).await?;
-        let ended = app.end_held(&ids, end).await;
-        let next = ids.last().copied().filter(|_| ids.len() == ENDED_MAX);
-        Ok::<_, StoreError>(HeldEnded { matches: ids.len(), token: None, ended, next, act_id: Some(act_id) })
-    };
-    durable(work).await.map(Json)
+    acting.record(ActOutcome::Begun).await?;
+    let ended = app.end_held(&ids, end).await;
+    let next = ids.last().copied().filter(|_| ids.len() == ENDED_MAX);
+    Ok(Json(HeldEnded { matches: ids.len(), token: None, ended, next, act_id: Some(acting.id) }))
 }
 
 fn filter(HeldSelection { reason, sender }: &HeldSelection) -> Result<HeldFilter, String> {

@@ -8,6 +8,7 @@ use axum::extract::{Extension, Path, State};
 use domain::UnknownName;
 use domain::act::ActKind;
 use domain::actor_key::{ActorKey, KeyedKind};
+use domain::ids::UserAccountId;
 use domain::service_pause::{PausedFor, ServicePart};
 use serde::Deserialize;
 use wire::ops::{KeyList, KeyShown, ObjectChanged, QuarantineRequest, ReasonRequest, ServicePauseEntry};
@@ -15,7 +16,7 @@ use wire::ops::{KeyList, KeyShown, ObjectChanged, QuarantineRequest, ReasonReque
 use super::door::RequestedAct;
 use super::pauses::begin_as;
 use super::refusal::Refusal;
-use super::request::{LASTS, OpsQuery, body, durable, lasting, reason};
+use super::request::{LASTS, OpsQuery, body, lasting, reason};
 
 /// The query of the list.
 #[derive(Deserialize)]
@@ -24,17 +25,38 @@ pub struct KeyQuery {
     kind: Option<String>,
     key: Option<String>,
     request: Option<String>,
+    account: Option<UserAccountId>,
+    order: Option<String>,
+    limit: Option<usize>,
 }
+
+/// Keys of a list, and the maximum.
+const LIMIT: usize = 50;
+const LIMIT_MAX: usize = 200;
 
 /// `GET /ops/v1/keys`: keys with recently crashed or quarantined actors.
 pub async fn list(
     State(app): State<App>,
-    OpsQuery(KeyQuery { kind, key, request }): OpsQuery<KeyQuery>,
+    OpsQuery(KeyQuery { kind, key, request, account, order, limit }): OpsQuery<KeyQuery>,
 ) -> Result<Json<KeyList>, Refusal> {
+    let limit = limit.unwrap_or(LIMIT);
+    if !(1..=LIMIT_MAX).contains(&limit) {
+        return Err(Refusal::invalid("invalid_query", format!("limit must be 1 to {LIMIT_MAX}")));
+    }
     let kind = kind.as_deref().map(keyed).transpose()?;
-    let mut keys = app.keys(kind).await?;
+    let mut keys = match account {
+        Some(account) => app.keys_of_account(&account).await?,
+        None => app.keys(kind).await?,
+    };
+    keys.retain(|entry| kind.is_none_or(|kind| entry.kind == kind.as_str()));
     keys.retain(|entry| key.as_ref().is_none_or(|key| entry.key == *key));
     keys.retain(|entry| request.is_none() || entry.request_id == request);
+    match order.as_deref() {
+        None | Some("crashes") => {}
+        Some("age") => keys.sort_by(|one, other| other.last_crash_at.cmp(&one.last_crash_at)),
+        Some(_) => return Err(Refusal::invalid("invalid_query", "order must be crashes or age")),
+    }
+    keys.truncate(limit);
     Ok(Json(KeyList { keys }))
 }
 
@@ -74,15 +96,11 @@ pub async fn order(
     let (key, why) = (named(&kind, &key)?, reason(why.as_deref())?);
     let act = requested.act().on(key.kind.as_str(), key.id).because(Some(why));
     let acting = requested.acting(&app, act.clone());
-    let act_id = acting.id;
-    let work = async move {
-        match act.act {
-            ActKind::KeyRelease => app.release_key(&acting, act, key).await,
-            _ => Ok(app.order_all(&acting, act, None).await?),
-        }
-    };
-    durable(work).await?;
-    Ok(Json(ObjectChanged { target: key.to_string(), act_id }))
+    match act.act {
+        ActKind::KeyRelease => app.release_key(&acting, act, key).await?,
+        _ => app.order_all(&acting, act, None).await?,
+    }
+    Ok(Json(ObjectChanged { target: key.to_string(), act_id: acting.id }))
 }
 
 fn keyed(name: &str) -> Result<KeyedKind, Refusal> {

@@ -12,7 +12,7 @@ use wire::ops::ObjectChanged;
 
 use super::door::RequestedAct;
 use super::refusal::Refusal;
-use super::request::{durable, only_reason};
+use super::request::only_reason;
 use super::state::OpsState;
 
 /// The handler of a change.
@@ -39,14 +39,11 @@ async fn carry_out(
     let act = requested.act().on(change.object(), id).because(Some(why));
     let target = act.target.clone().unwrap_or_default();
     let acting = requested.acting(&app, act);
-    let act_id = acting.id;
-    let work = async move {
-        let (give_up_after, now) = (app.settings.webhooks.give_up_after, app.clock.now());
-        let changed = acting.settle(change.apply(&acting.store, id, give_up_after, now).await).await?;
-        if changed {
-            app.hint_changed(change, id);
-        }
-        Ok::<_, StoreError>(changed)
-    };
-    if durable(work).await? { Ok(Json(ObjectChanged { target, act_id })) } else { Err(absent()) }
+    let (give_up_after, now) = (app.settings.webhooks.give_up_after, app.clock.now());
+    let changed = acting.settle(change.apply(&acting.store, id, give_up_after, now).await).await;
+    if !changed.map_err(StoreError::from)? {
+        return Err(absent());
+    }
+    app.hint_changed(change, id);
+    Ok(Json(ObjectChanged { target, act_id: acting.id }))
 }

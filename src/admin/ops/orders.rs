@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use app::acts::Acting;
 use app::phase::Phases;
 use app::{App, Reloaded, SettingChange, host_name};
 use axum::Json;
@@ -22,7 +21,7 @@ use wire::ops::{ActorReplaced, NodeDrained, OrderPending, ReloadReport, SettingC
 
 use super::door::RequestedAct;
 use super::refusal::Refusal;
-use super::request::{TREE_DEADLINE, durable, nearest};
+use super::request::{TREE_DEADLINE, nearest};
 use super::state::OpsState;
 
 /// Time for which a request waits for the answer of another node.
@@ -56,25 +55,21 @@ pub async fn carry_out(
     (act, dry_run): (OperatorAct, bool),
 ) -> Result<Response, Refusal> {
     let Some(node) = destination(&app, node).await? else {
-        let here = app.clone();
-        let executed = actors::detached(async move { execute(&here, &phases, act, dry_run).await });
-        let ExecutedOrder { act, outcome, answer } = executed.await.map_err(|error| Refusal::fault(&error))?;
+        let ExecutedOrder { act, outcome, answer } = execute(&app, &phases, act, dry_run).await;
         if dry_run {
             return answered(answer, None);
         }
-        let id = app.record_later(act, outcome);
-        requested.is_recorded(id);
-        return answered(answer, Some(id));
+        app.record_later(requested.acting(&app, act), outcome);
+        return answered(answer, Some(requested.id));
     };
     let act = OperatorAct { node: node.name, ..act };
-    let id = Acting::new(&app.store, (&app.clock, &app.rng), act.clone()).id;
+    let id = requested.id;
     let now = app.clock.now();
     let order = NodeOrder { id, node: Some(node.id), act, dry_run, until: now + FAILS_AFTER };
-    let store = app.store.clone();
-    durable(async move { store.node_order_add(&order, now).await }).await?;
+    app.store.node_order_add(&order, now).await?;
     if !dry_run {
         // The node that answers the order records the act.
-        requested.is_recorded(id);
+        requested.set_recorded();
     }
     let deadline = Instant::now() + WAITS;
     while Instant::now() < deadline {

@@ -13,7 +13,7 @@ use wire::ops::{ServicePauseEnded, ServicePauseEntry, ServicePauseList, ServiceP
 
 use super::door::RequestedAct;
 use super::refusal::Refusal;
-use super::request::{LASTS, OpsQuery, WithReason, body, durable, lasting, reason};
+use super::request::{LASTS, OpsQuery, WithReason, body, lasting, reason};
 
 /// `GET /ops/v1/pauses`: the pauses in force.
 pub async fn list(State(app): State<App>) -> Result<Json<ServicePauseList>, Refusal> {
@@ -48,9 +48,9 @@ pub async fn begin_as(
     now: Timestamp,
 ) -> Result<Json<ServicePauseEntry>, Refusal> {
     let acting = requested.acting(app, act);
-    let (id, lasts_max) = (acting.id, app.live.get().admin.override_max);
-    let pause = durable(async move { pauses::begin(&acting, new, lasts_max, now).await }).await?;
-    Ok(Json(ServicePauseEntry { act_id: Some(id), ..pauses::described(&pause) }))
+    let lasts_max = app.live.get().admin.override_max;
+    let pause = pauses::begin(&acting, new, lasts_max, now).await?;
+    Ok(Json(ServicePauseEntry { act_id: Some(acting.id), ..pauses::described(&pause) }))
 }
 
 /// `DELETE /ops/v1/pauses/{id}`: ends a pause.
@@ -67,7 +67,6 @@ pub async fn end(
     let pause = in_force.iter().find(|pause| pause.id == id);
     let target = pause.map_or_else(|| id.to_string(), |pause| ServicePause::target(pause.part, &pause.scope));
     let acting = requested.acting(&app, requested.act().on("pause", target).because(Some(why)));
-    let act_id = acting.id;
-    durable(async move { pauses::end(&acting, id, now).await }).await?;
-    Ok(Json(ServicePauseEnded { id, act_id }))
+    pauses::end(&acting, id, now).await?;
+    Ok(Json(ServicePauseEnded { id, act_id: acting.id }))
 }

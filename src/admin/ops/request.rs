@@ -1,6 +1,5 @@
 //! Parts of requests.
 
-use std::future::Future;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -15,6 +14,9 @@ use super::refusal::Refusal;
 
 /// Time for which an override or a pause is in force, unless the request names another.
 pub const LASTS: Duration = Duration::from_hours(1);
+
+/// Maximum size of a body, in bytes.
+pub const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// Timeout of a request to the supervisor for its actors.
 pub const TREE_DEADLINE: Duration = Duration::from_secs(2);
@@ -53,15 +55,6 @@ pub fn reason(text: Option<&str>) -> Result<ActReason, Refusal> {
 pub fn only_reason(bytes: &Bytes) -> Result<ActReason, Refusal> {
     let ReasonRequest { reason: why } = body(bytes)?;
     reason(why.as_deref())
-}
-
-/// Runs durable work, which a client that disconnects does not cancel.
-pub async fn durable<T, E>(work: impl Future<Output = Result<T, E>> + Send + 'static) -> Result<T, Refusal>
-where
-    T: Send + 'static,
-    E: Into<Refusal> + Send + 'static,
-{
-    actors::detached(work).await.map_err(|error| Refusal::fault(&error))?.map_err(Into::into)
 }
 
 /// Maximum number of names that a refusal lists.

@@ -74,9 +74,7 @@ pub async fn watch(
         let detail = format!("topics: {unknown:?} is none of {}", TOPICS.join(", "));
         return Err(Refusal::invalid("invalid_query", detail));
     }
-    let detail = format!("{STREAMS_MAX} streams are open, more are not possible");
-    let full = || Refusal::new(StatusCode::FAILED_DEPENDENCY, "too_many_streams", detail).later();
-    let place = Arc::clone(&streams).try_acquire_owned().map_err(|_| full())?;
+    let place = place(&streams)?;
     let after = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok());
     let newest = app.store.acts(None, 1).await?.first().map(|act| act.id);
     let act = after.or(newest);
@@ -86,11 +84,16 @@ pub async fn watch(
         Some((piece, watch))
     });
     let events = events.take_until(async move { phases.stopping().await }).map(Ok::<_, Infallible>);
-    let mut response = Response::new(Body::from_stream(events));
+    Ok(server_sent(Body::from_stream(events)))
+}
+
+/// The response with server-sent events.
+pub fn server_sent(body: Body) -> Response {
+    let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    Ok(response)
+    response
 }
 
 impl Watch {
@@ -150,7 +153,7 @@ impl Watch {
 }
 
 /// An event with JSON on one line. Only acts have ids: a client that joins again gets the acts since then.
-fn event(name: &str, id: Option<EventId>, data: &impl Serialize) -> String {
+pub fn event(name: &str, id: Option<EventId>, data: &impl Serialize) -> String {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     format!("event: {name}\n{id}data: {}\n\n", json!(data))
 }
@@ -158,4 +161,11 @@ fn event(name: &str, id: Option<EventId>, data: &impl Serialize) -> String {
 /// The places of the streams.
 pub fn places() -> Arc<Semaphore> {
     Arc::new(Semaphore::new(STREAMS_MAX))
+}
+
+/// A place for one more stream.
+pub fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Refusal> {
+    let detail = format!("{STREAMS_MAX} streams are open, more are not possible");
+    let full = || Refusal::new(StatusCode::FAILED_DEPENDENCY, "too_many_streams", detail).later();
+    Arc::clone(places).try_acquire_owned().map_err(|_| full())
 }

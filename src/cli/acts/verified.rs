@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use app::acts::opened;
+use app::acts::{act_scope, opened};
 use domain::act::OperatorAct;
 use domain::ids::EventId;
-use domain::recorder::{Recorder, Recorders};
+use domain::recorder::Recorder;
 use domain::{Digest, Timestamp};
 use serde::Serialize;
 use statistics::checkpoint::VerifierKey;
-use statistics::contract::RecordScope;
 use statistics::log::Log;
 use statistics::proof::verify as verify_proof;
 use store::Store;
@@ -73,9 +72,7 @@ async fn prove(
             Err(changed) => verified.faults.push(changed.to_string()),
         }
     }
-    let computers = vec![recorder.clone()];
-    let shown = Recorders { computers, ..Recorders::default() };
-    let scope = RecordScope { shown, ..RecordScope::default() };
+    let scope = act_scope(recorder.clone());
     let ids: Vec<EventId> = seals.keys().copied().collect();
     let head = log.head().await.map_err(Failure::caused)?;
     let key: VerifierKey = head.vkey.parse().map_err(Failure::caused)?;

@@ -28,6 +28,8 @@ pub struct NodeName {
 /// An act of the operator, which needs a reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
+    /// Show events that senders submit to the server of this view.
+    Tap,
     /// Let an actor of a node end, so that another is started.
     RestartActor(NodeName, String),
     /// Let the actor of a key end.
@@ -93,6 +95,7 @@ impl Act {
     /// The effect on the target, as a sentence without a full stop.
     pub fn sentence(&self) -> String {
         match self {
+            Self::Tap => "show events of the server of this view as they come, without content, for 1m".to_owned(),
             Self::RestartActor(node, actor) => {
                 format!("restart {actor} on {}: it handles its messages and ends, and another is started", node.host)
             }

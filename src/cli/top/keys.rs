@@ -82,6 +82,7 @@ fn on_rows(model: &mut TopModel, code: KeyCode) -> Effect {
         KeyCode::Home => model.move_by(isize::MIN),
         KeyCode::End => model.move_by(isize::MAX),
         KeyCode::Enter => (model.has_detail, model.detail_from) = (!model.has_detail, 0),
+        KeyCode::Esc if model.samples.is_some() => model.samples = None,
         KeyCode::Esc if model.has_detail => model.has_detail = false,
         KeyCode::Esc => {
             model.filter.clear();
@@ -93,7 +94,7 @@ fn on_rows(model: &mut TopModel, code: KeyCode) -> Effect {
         }
         KeyCode::Char('/') => model.prompt = Prompt::Filter,
         KeyCode::Char('?') => model.prompt = Prompt::Help,
-        KeyCode::Char(letter @ ('r' | 'q' | 'p' | 'd' | 'l' | 'R')) => ask(model, letter),
+        KeyCode::Char(letter @ ('r' | 'q' | 'p' | 'd' | 'l' | 't' | 'R')) => ask(model, letter),
         _ => {}
     }
     Effect::None
@@ -107,6 +108,7 @@ fn ask(model: &mut TopModel, letter: char) {
     let act = match letter {
         'p' => return model.prompt = Prompt::Choice(pauses(model, &row)),
         'l' => return model.prompt = Prompt::Choice(levels(model, &row)),
+        't' => Ok(Act::Tap),
         'r' => Act::restart(&row),
         'q' => Act::quarantine_or_release(&row),
         'd' => Ok(Act::drain_or_undrain(&row, model.selected_node())),

@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use ratatui::crossterm::event::Event;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use wire::ops::TapEntry;
 
 use super::act::Act;
 use super::keys::{Effect, press};
@@ -20,6 +21,7 @@ use super::view::TopView;
 use crate::cli::ending::Endings;
 use crate::cli::failure::{Done, Failure};
 use crate::cli::operator_client::OperatorClient;
+use crate::cli::tap::{TapSamples, line};
 
 /// Time between two readings, if an answer takes less.
 const EVERY: Duration = Duration::from_secs(1);
@@ -30,6 +32,8 @@ enum Ended {
     Reading(Instant, Box<Result<Snapshot, Failure>>),
     /// An act with this reason.
     Act(Result<ActAnswer, Failure>, ActReason),
+    /// The next sample of a tap.
+    Sample(TapSamples, Box<Result<Option<TapEntry>, Failure>>),
 }
 
 type Request<'c> = Pin<Box<dyn Future<Output = Ended> + 'c>>;
@@ -62,7 +66,19 @@ pub async fn watch(client: &OperatorClient, scope: &NodeScope, mut model: TopMod
                 None => return Err(lost(&"no key can be read")),
             },
             Some(ended) = requests.next() => match ended {
-                Ended::Act(answer, reason) => model.answered(answer, reason),
+                Ended::Act(answer, reason) => {
+                    requests.extend(model.answered(answer, reason).map(|samples| -> Request<'_> { Box::pin(sampling(samples)) }));
+                }
+                // A hidden tap is closed.
+                Ended::Sample(..) if model.samples.is_none() => {}
+                Ended::Sample(samples, sample) => match *sample {
+                    Ok(Some(sample)) => {
+                        model.sampled(line(&sample));
+                        requests.push(Box::pin(sampling(samples)));
+                    }
+                    Ok(None) => model.sampled("the tap has ended; Esc hides it".to_owned()),
+                    Err(failure) => model.refuse(failure.reason()),
+                },
                 Ended::Reading(started, result) => {
                     if result.is_ok() {
                         read_at = Some(started);
@@ -82,6 +98,11 @@ async fn reading(client: &OperatorClient, scope: &NodeScope, pause: Duration) ->
     sleep(pause).await;
     let started = Instant::now();
     Ended::Reading(started, Box::new(Snapshot::read(client, scope, Clock::system().now()).await))
+}
+
+async fn sampling(mut samples: TapSamples) -> Ended {
+    let sample = samples.next().await;
+    Ended::Sample(samples, Box::new(sample))
 }
 
 async fn acting(client: &OperatorClient, act: Act, reason: ActReason) -> Ended {

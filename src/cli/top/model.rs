@@ -1,5 +1,8 @@
 //! The state of the view: the last snapshot, the rows of it, the selection and the prompt.
 
+use std::collections::VecDeque;
+
+use domain::act::ActReason;
 use supervision::root::Node;
 use wire::ops::NodeEntry;
 
@@ -9,7 +12,10 @@ use super::row::{self, Family, RowId, TopRow};
 use super::send::ActAnswer;
 use super::snapshot::Snapshot;
 use crate::cli::failure::Failure;
-use domain::act::ActReason;
+use crate::cli::tap::TapSamples;
+
+/// Lines of sampled events that are kept.
+const SAMPLES_MAX: usize = 200;
 
 /// The state of the view.
 #[derive(Debug)]
@@ -30,6 +36,8 @@ pub struct TopModel {
     pub detail_from: usize,
     /// The answer to the last act, until the next key.
     pub notice: Option<Notice>,
+    /// The newest sampled events, a line each; `None` while they are not shown.
+    pub samples: Option<VecDeque<String>>,
     families: Vec<Family>,
     rows: Vec<TopRow>,
     selected: usize,
@@ -56,6 +64,7 @@ impl TopModel {
             has_detail: false,
             detail_from: 0,
             notice: None,
+            samples: None,
             families: Vec::new(),
             rows: Vec::new(),
             selected: 0,
@@ -74,14 +83,29 @@ impl TopModel {
         }
     }
 
-    /// Takes the answer to an act that had this reason.
-    pub fn answered(&mut self, answer: Result<ActAnswer, Failure>, reason: ActReason) {
+    /// Takes a sampled event.
+    pub fn sampled(&mut self, line: String) {
+        if let Some(samples) = &mut self.samples {
+            samples.push_back(line);
+            if samples.len() > SAMPLES_MAX {
+                samples.pop_front();
+            }
+        }
+    }
+
+    /// Takes the answer to an act that had this reason. Returns the samples of a tap.
+    pub fn answered(&mut self, answer: Result<ActAnswer, Failure>, reason: ActReason) -> Option<TapSamples> {
         self.prompt = Prompt::None;
         match answer {
+            Ok(ActAnswer::Tap(samples)) => {
+                self.samples = Some(VecDeque::new());
+                return Some(samples);
+            }
             Ok(ActAnswer::Done(text)) => self.notice = Some(Notice { text, is_bad: false }),
             Ok(ActAnswer::Preview(node, changes)) => self.prompt = Prompt::Confirm(Reload { node, changes, reason }),
             Err(failure) => self.refuse(failure.reason()),
         }
+        None
     }
 
     /// Shows why something is not done.

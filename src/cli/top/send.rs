@@ -1,5 +1,7 @@
 //! Sends an act to the server, and describes its answer.
 
+use std::time::Duration;
+
 use domain::act::ActReason;
 use wire::ops::{
     ActorReplaced, NodeDrained, ObjectChanged, OverrideEntry, OverrideRemoved, OverrideRequest, QuarantineRequest,
@@ -10,20 +12,30 @@ use super::act::{Act, LASTS, LEVEL_LASTS, LOG, NodeName};
 use crate::cli::configuration::reported;
 use crate::cli::failure::Failure;
 use crate::cli::operator_client::OperatorClient;
+use crate::cli::tap::TapSamples;
 
 /// The answer to an act.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ActAnswer {
     /// It was carried out, or ordered.
     Done(String),
     /// The changes of a reload, one a line, which another act applies.
     Preview(NodeName, String),
+    /// Samples of events, until the tap ends.
+    Tap(TapSamples),
 }
+
+/// Time for which events are shown.
+const TAP_LASTS: Duration = Duration::from_mins(1);
 
 /// Sends an act with its reason.
 pub async fn send(client: &OperatorClient, act: &Act, reason: &ActReason) -> Result<ActAnswer, Failure> {
     let because = ReasonRequest { reason: Some(reason.as_str().to_owned()) };
     let text = match act {
+        Act::Tap => {
+            return TapSamples::open(client, TAP_LASTS, vec![("reason", reason.as_str().to_owned())])
+                .await
+                .map(ActAnswer::Tap);
+        }
         Act::RestartActor(node, actor) => {
             let route = format!("/ops/v1/nodes/{}/actors/{actor}/restart", node.id);
             let replaced: ActorReplaced = client.post(&route, &because).await?;

@@ -69,7 +69,13 @@ impl TopView {
     }
 
     fn draw_rows(&mut self, frame: &mut Frame<'_>, model: &TopModel, body: Rect) {
-        let lines = if model.has_detail { detail::lines(model) } else { Vec::new() };
+        let samples = model.samples.as_ref();
+        let lines = match samples {
+            Some(samples) if samples.is_empty() => vec!["no event yet".to_owned()],
+            Some(samples) => samples.iter().cloned().collect(),
+            None if model.has_detail => detail::lines(model),
+            None => Vec::new(),
+        };
         let lines: Vec<String> = lines.iter().flat_map(|line| wrapped(line, usize::from(body.width))).collect();
         let detail_height =
             if lines.is_empty() { 0 } else { height(lines.len() + 1, body.height.saturating_sub(ROWS_MIN)) };
@@ -90,8 +96,13 @@ impl TopView {
         frame.render_stateful_widget(table, rows, &mut self.table);
         if detail_height > 0 {
             let shown = usize::from(detail_height - 1);
-            let from = model.detail_from.min(lines.len().saturating_sub(shown));
-            let title = if lines.len() > shown { " PgUp PgDn " } else { "" };
+            let last = lines.len().saturating_sub(shown);
+            let from = if samples.is_some() { last } else { model.detail_from.min(last) };
+            let title = match samples {
+                Some(_) => " events, newest last ",
+                None if lines.len() > shown => " PgUp PgDn ",
+                None => "",
+            };
             let lines: Vec<Line<'_>> = lines[from..].iter().map(|line| Line::from(line.as_str())).collect();
             let block = Block::new().borders(Borders::TOP).title(title).border_style(FAINT);
             frame.render_widget(Paragraph::new(lines).block(block), detail);

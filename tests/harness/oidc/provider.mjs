@@ -30,7 +30,7 @@ const provider = new Provider(issuer, {
     application_type: 'native',
     token_endpoint_auth_method: 'client_secret_basic',
   }],
-  claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name'] },
+  claims: { openid: ['sub', 'groups'], email: ['email', 'email_verified'], profile: ['name'] },
   conformIdTokenClaims: !email_in_id_token,
   pkce: { required: () => true, methods: ['S256'] },
   features: { devInteractions: { enabled: false } },
@@ -38,7 +38,12 @@ const provider = new Provider(issuer, {
     const account = accounts.find((account) => account.subject === subject);
     return account && {
       accountId: subject,
-      claims: () => ({ sub: subject, email: account.email, email_verified: account.email_verified }),
+      claims: () => ({
+        sub: subject,
+        email: account.email,
+        email_verified: account.email_verified,
+        groups: account.groups.length > 0 ? account.groups : undefined,
+      }),
     };
   },
   loadExistingGrant: async ({ oidc }) => {

@@ -32,12 +32,14 @@ pub struct Account {
     pub email: Option<String>,
     /// `email_verified`; absent from the claims if `None`.
     pub email_verified: Option<bool>,
+    /// `groups`; absent from the claims if empty.
+    pub groups: Vec<String>,
 }
 
 impl Account {
     /// A person with a verified e-mail address.
     pub fn verified(subject: &str, email: &str) -> Self {
-        Self { subject: subject.into(), email: Some(email.into()), email_verified: Some(true) }
+        Self { subject: subject.into(), email: Some(email.into()), email_verified: Some(true), groups: Vec::new() }
     }
 
     /// A person with an unverified e-mail address.
@@ -101,6 +103,7 @@ impl Provider {
             "client": { "id": CLIENT_ID, "secret": CLIENT_SECRET, "redirect_uri": redirect_uri },
             "accounts": accounts.iter().map(|account| json!({
                 "subject": account.subject, "email": account.email, "email_verified": account.email_verified,
+                "groups": account.groups,
             })).collect::<Vec<_>>(),
             "email_in_id_token": email_claims == EmailClaims::IdToken,
             "forged": forged.map(|forged| json!({

@@ -1,5 +1,6 @@
 //! `[admin]`: the operator's listener and socket, and who may use them.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,6 +8,8 @@ use std::time::Duration;
 use domain::Digest;
 use domain::operator::OperatorRole;
 use serde::{Deserialize, Serialize};
+
+use super::signin::SigninSettings;
 
 /// Maximum length of the path of a socket, in bytes: `sun_path` of Linux without its final zero.
 const SOCKET_PATH_MAX: usize = 107;
@@ -47,6 +50,21 @@ pub struct OperatorSettings {
     /// SHA-256 of the operator's token.
     #[serde(default)]
     pub token_sha256: Option<Digest>,
+    /// Who signs in at an OpenID provider, for the console.
+    #[serde(default)]
+    pub oidc: Option<OperatorClaim>,
+}
+
+/// `oidc` of an operator: everybody of whom the provider says this.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperatorClaim {
+    /// Name of the provider in `[[signin.oidc]]`.
+    pub provider: String,
+    /// Claim of the ID token: `sub`, `email` if the provider has verified it, or another text or list of texts.
+    pub claim: String,
+    /// The value of the claim, or one of its list.
+    pub value: String,
 }
 
 impl Default for AdminSettings {
@@ -83,13 +101,28 @@ impl AdminSettings {
         self.operator.iter().find(|operator| operator.token_sha256.is_some_and(|own| own.as_bytes() == hash))
     }
 
+    /// The operator whom this claim identifies.
+    pub fn operator_of_claim(&self, claim: &OperatorClaim) -> Option<&OperatorSettings> {
+        self.operator.iter().find(|operator| operator.oidc.as_ref() == Some(claim))
+    }
+
     /// Whether an operator has a token.
     pub fn has_tokens(&self) -> bool {
         self.operator.iter().any(|operator| operator.token_sha256.is_some())
     }
 
-    /// Values that break a rule, as pairs of field and rule.
-    pub fn problems(&self, data_dir: &Path) -> Vec<(String, String)> {
+    /// Whether an operator can sign in at the console.
+    pub fn has_console(&self) -> bool {
+        self.operator.iter().any(|operator| operator.token_sha256.is_some() || operator.oidc.is_some())
+    }
+
+    /// Names of the providers at which operators sign in.
+    pub fn providers(&self) -> BTreeSet<&str> {
+        self.operator.iter().filter_map(|operator| Some(operator.oidc.as_ref()?.provider.as_str())).collect()
+    }
+
+    /// Values that break a rule, as pairs of field and rule. `signin` has the providers.
+    pub fn problems(&self, data_dir: &Path, signin: &SigninSettings) -> Vec<(String, String)> {
         let mut problems = Vec::new();
         let mut rule = |is_valid: bool, field: &str, rule: &str| {
             if !is_valid {
@@ -109,9 +142,15 @@ impl AdminSettings {
             (1..=32).contains(&name.len()) && name.bytes().all(plain)
         };
         for operator in &self.operator {
-            let OperatorSettings { name, uid, token_sha256, .. } = operator;
+            let OperatorSettings { name, uid, token_sha256, oidc, .. } = operator;
             rule(is_name(name), "operator", "name: must have 1 to 32 letters, digits, '-', '_' or '.'");
-            rule(uid.is_some() != token_sha256.is_some(), "operator", "needs either uid or token_sha256");
+            let credentials = [uid.is_some(), token_sha256.is_some(), oidc.is_some()];
+            let is_one = credentials.into_iter().filter(|is_there| *is_there).count() == 1;
+            rule(is_one, "operator", "needs one of uid, token_sha256 and oidc");
+        }
+        for provider in self.providers() {
+            let is_there = signin.oidc.iter().any(|known| known.name == provider);
+            rule(is_there, "operator", &format!("oidc.provider: no [[signin.oidc]] has the name {provider:?}"));
         }
         let is_single = |same: &dyn Fn(&OperatorSettings, &OperatorSettings) -> bool| {
             let all = &self.operator;
@@ -123,6 +162,9 @@ impl AdminSettings {
             one.token_sha256.is_some() && one.token_sha256 == other.token_sha256
         };
         rule(is_single(&same_token), "operator", "two operators have the same token_sha256");
+        let same_claim =
+            |one: &OperatorSettings, other: &OperatorSettings| one.oidc.is_some() && one.oidc == other.oidc;
+        rule(is_single(&same_claim), "operator", "two operators have the same oidc");
         problems
     }
 }
@@ -132,11 +174,22 @@ mod tests {
     use super::*;
 
     fn operator(name: &str, uid: Option<u32>, token_sha256: Option<Digest>) -> OperatorSettings {
-        OperatorSettings { name: name.to_owned(), role: OperatorRole::Look, uid, token_sha256 }
+        OperatorSettings { name: name.to_owned(), role: OperatorRole::Look, uid, token_sha256, oidc: None }
+    }
+
+    fn with_claim(name: &str, value: &str) -> OperatorSettings {
+        let (provider, claim, value) = ("work".to_owned(), "groups".to_owned(), value.to_owned());
+        OperatorSettings { oidc: Some(OperatorClaim { provider, claim, value }), ..operator(name, None, None) }
+    }
+
+    fn signin() -> SigninSettings {
+        let work =
+            serde_json::from_str(r#"{"name": "work", "label": "W", "issuer": "https://a.example", "client_id": "c"}"#);
+        SigninSettings { oidc: vec![work.unwrap()], ..SigninSettings::default() }
     }
 
     fn problems(operator: Vec<OperatorSettings>) -> String {
-        let problems = AdminSettings { operator, ..AdminSettings::default() }.problems(Path::new("data"));
+        let problems = AdminSettings { operator, ..AdminSettings::default() }.problems(Path::new("data"), &signin());
         problems.into_iter().map(|(field, rule)| format!("{field}: {rule}")).collect::<Vec<_>>().join("\n")
     }
 
@@ -146,8 +199,15 @@ mod tests {
         let both = vec![operator("desk", Some(1000), None), operator("desk", None, token())];
         assert_eq!(problems(both), "");
         assert!(problems(vec![operator("a b", Some(1), None)]).contains("name: "));
-        assert!(problems(vec![operator("a", Some(1), token())]).contains("either uid or token_sha256"));
-        assert!(problems(vec![operator("a", None, None)]).contains("either uid or token_sha256"));
+        assert_eq!(problems(vec![with_claim("a", "ops"), with_claim("b", "dev")]), "");
+        assert!(problems(vec![with_claim("a", "ops"), with_claim("b", "ops")]).contains("same oidc"));
+        let mut elsewhere = with_claim("a", "ops");
+        elsewhere.oidc.as_mut().unwrap().provider = "home".to_owned();
+        assert!(problems(vec![elsewhere]).contains("no [[signin.oidc]] has the name \"home\""));
+        let both = OperatorSettings { uid: Some(1), ..with_claim("a", "ops") };
+        for wrong in [operator("a", Some(1), token()), operator("a", None, None), both] {
+            assert!(problems(vec![wrong]).contains("needs one of uid, token_sha256 and oidc"));
+        }
         assert!(problems(vec![operator("a", Some(1), None), operator("b", Some(1), None)]).contains("same uid"));
         assert!(problems(vec![operator("a", None, token()), operator("b", None, token())]).contains("same token"));
     }
@@ -156,11 +216,11 @@ mod tests {
     fn the_socket_has_a_path_that_the_system_allows() {
         let settings = AdminSettings::default();
         assert_eq!(settings.socket_in(Path::new("data")).unwrap(), Path::new("data/operator.sock"));
-        assert!(settings.problems(Path::new(&"d".repeat(93))).is_empty());
-        let long = settings.problems(Path::new(&"d".repeat(94)));
+        assert!(settings.problems(Path::new(&"d".repeat(93)), &signin()).is_empty());
+        let long = settings.problems(Path::new(&"d".repeat(94)), &signin());
         assert!(long[0].1.contains("its path has 108 bytes"), "{long:?}");
         let elsewhere = AdminSettings { socket: "/run/attache.sock".to_owned(), ..settings.clone() };
-        assert!(elsewhere.problems(Path::new(&"d".repeat(94))).is_empty());
+        assert!(elsewhere.problems(Path::new(&"d".repeat(94)), &signin()).is_empty());
         assert_eq!(AdminSettings { socket: String::new(), ..settings }.socket_in(Path::new("data")), None);
     }
 }

@@ -14,12 +14,12 @@ use actors::InfraError;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use chrono::TimeDelta;
-use domain::Timestamp;
 use domain::secret::Secret;
 use domain::signin::ReturnPath;
+use domain::{Clock, Rng, Timestamp};
 use serde::{Deserialize, Serialize};
 
-pub use self::provider::{Denial, Provider, Providers};
+pub use self::provider::{Denial, Provider, ProviderIdentity, Providers};
 use super::Ports;
 
 /// Time within which the browser has to return. Its cookie expires earlier; this limit holds for a client that keeps the cookie longer.
@@ -38,22 +38,32 @@ pub struct OidcState {
     verifier: String,
     /// Page after the sign-in.
     pub next: Option<String>,
+    /// The redirect URI, if it is not the one of people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    redirect: Option<String>,
     /// End of the time within which the browser has to return.
     expires_at: Timestamp,
 }
 
 impl OidcState {
     /// Starts a sign-in at this provider.
-    pub fn begin(provider: String, next: Option<&ReturnPath>, ports: &Ports) -> Self {
-        let random = || BASE64_URL_SAFE_NO_PAD.encode(ports.rng.bytes::<32>());
+    pub fn begin(provider: String, next: Option<&ReturnPath>, (clock, rng): (&Clock, &Rng)) -> Self {
+        let random = || BASE64_URL_SAFE_NO_PAD.encode(rng.bytes::<32>());
         Self {
             provider,
             state: random(),
             nonce: random(),
             verifier: random(),
             next: next.map(|next| next.as_str().to_owned()),
-            expires_at: ports.clock.now() + RETURNS_WITHIN,
+            redirect: None,
+            expires_at: clock.now() + RETURNS_WITHIN,
         }
+    }
+
+    /// The same with another redirect URI.
+    #[must_use]
+    pub fn returning_to(self, redirect: String) -> Self {
+        Self { redirect: Some(redirect), ..self }
     }
 
     /// Whether the browser may still return.

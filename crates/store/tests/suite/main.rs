@@ -33,6 +33,7 @@ mod memories;
 mod near;
 mod node_orders;
 mod nodes;
+mod operator_requests;
 mod operators;
 mod outbox;
 mod probes;

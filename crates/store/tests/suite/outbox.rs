@@ -214,6 +214,9 @@ on_each_database! {
         set(world, store, &cuid, &rule(None, ConsentLevel::Off), 0).await;
         // Longest waiting first.
         assert_eq!(store.outbox_chains(10).await.unwrap(), [chain(&cuid), chain(&other)]);
+        let chains = store.outbox_overview(10).await.unwrap();
+        let numbers: Vec<_> = chains.into_iter().map(|waiting| (waiting.chain, waiting.waiting)).collect();
+        assert_eq!(numbers, [(chain(&cuid), 1), (chain(&other), 1)]);
         let first = waiting(store, &cuid).await.remove(0);
         assert!(store.outbox_done(&chain(&cuid), first.envelope.event_id, now()).await.unwrap());
         assert!(!store.outbox_done(&chain(&cuid), first.envelope.event_id, now()).await.unwrap());

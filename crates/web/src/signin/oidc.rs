@@ -44,7 +44,8 @@ pub async fn begin(
     let next = ours(wish.next.as_deref());
     let refuse = |why| refused(&pages, why, next.as_ref());
     let provider = pages.providers.named(&name).ok_or_else(|| refuse(Denial::Unknown))?;
-    let errand = OidcState::begin(name, next.as_ref(), &pages.site.ports);
+    let ports = &pages.site.ports;
+    let errand = OidcState::begin(name, next.as_ref(), (&ports.clock, &ports.rng));
     let url = provider.authorize(&errand).await.map_err(refuse)?;
     let location = HeaderValue::from_str(&url).map_err(|_| refuse(Denial::Away))?;
     let mut response = (StatusCode::FOUND, [(LOCATION, location)]).into_response();

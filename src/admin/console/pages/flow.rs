@@ -1,8 +1,8 @@
-//! `/console/flow`: running batches and unsent mails.
+//! `/console/flow`: running batches, unsent mails and the outbox.
 
 use axum::extract::State;
 use axum::response::Response;
-use wire::ops::{ObjectPage, RunningBatchEntry, UnsentMailEntry};
+use wire::ops::{ObjectPage, OutboxChain, OutboxPage, RunningBatchEntry, UnsentMailEntry};
 
 use crate::admin::console::sessions::ConsoleOperator;
 use crate::admin::console::state::ConsoleState;
@@ -40,10 +40,9 @@ pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) 
             TableCell::from(mail.subject.as_str()),
             TableCell::moment(Some(&mail.created_at), now),
             TableCell::number(u64::from(mail.tries)),
-            mail.given_up_at.as_deref().map_or_else(
-                || TableCell::moment(mail.next_try_at.as_deref(), now),
-                |_| TableCell::from("conditions up"),
-            ),
+            mail.given_up_at
+                .as_deref()
+                .map_or_else(|| TableCell::moment(mail.next_try_at.as_deref(), now), |_| TableCell::from("given up")),
         ])
         .link(question(&operator, "Send…", "mail_retry", &[("id", &id)], HERE));
         if mail.given_up_at.is_some() {
@@ -58,6 +57,15 @@ pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) 
     if next.is_some() {
         unsent = unsent.lead("The oldest 200. `attache admin mail list` has all.");
     }
+    let OutboxPage { chains } = state.api.get(&operator, "/outbox").await?;
+    let chain = |chain: &OutboxChain| {
+        let oldest = TableCell::moment(Some(&chain.oldest_at), now);
+        Row::new([TableCell::mono(chain.chain.as_str()), TableCell::number(chain.waiting), oldest])
+    };
+    let rows = chains.iter().map(chain).collect();
+    let outbox = PageSection::new("Outbox")
+        .lead("Events of the service itself that wait for the statistics service: acts of operators, and changes of consent of each identity.")
+        .table(&["Chain", "Waiting", "Oldest"], rows, "No event waits.");
     let view = SectionPage::new(ConsoleFrame::of(&state, &operator, HERE).await, "Flow", "Work that waits or runs.");
-    Ok(view.section(running).section(unsent).shown())
+    Ok(view.section(running).section(unsent).section(outbox).shown())
 }

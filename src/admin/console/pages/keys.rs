@@ -2,20 +2,37 @@
 
 use axum::extract::{Path, State};
 use axum::response::Response;
+use serde::Deserialize;
 use wire::ops::{ActPage, KeyActor, KeyEntry, KeyFact, KeyList, KeyShown};
 
 use super::record;
 use crate::admin::console::deeds::query;
 use crate::admin::console::sessions::ConsoleOperator;
 use crate::admin::console::state::ConsoleState;
-use crate::admin::console::view::{ConsoleFrame, PageSection, Row, SectionPage, TableCell, Trouble, question};
+use crate::admin::console::view::{
+    ConsoleFrame, ConsoleQuery, FilterField, PageSection, Row, SectionPage, TableCell, Trouble, question,
+};
 
 const HERE: &str = "/console/keys";
 
+/// The query of the page.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct KeyPageQuery {
+    account: String,
+    request: String,
+}
+
 /// `GET /console/keys`: the keys of all nodes.
-pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) -> Result<Response, Trouble> {
+pub async fn list(
+    State(state): State<ConsoleState>,
+    operator: ConsoleOperator,
+    ConsoleQuery(KeyPageQuery { account, request }): ConsoleQuery<KeyPageQuery>,
+) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
-    let KeyList { keys } = state.api.get(&operator, "/keys").await?;
+    let conditions = [("account", account.as_str()), ("request", &request), ("limit", "200")];
+    let conditions: Vec<(&str, &str)> = conditions.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+    let KeyList { keys } = state.api.get(&operator, &format!("/keys?{}", query(&conditions))).await?;
     let row = |entry: &KeyEntry| {
         let KeyEntry { kind, key, .. } = entry;
         let parameters = [("kind", kind.as_str()), ("key", key.as_str())];
@@ -24,7 +41,7 @@ pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) 
         Row::new([
             TableCell::mono(key.as_str()).to(format!("{HERE}/{kind}/{key}")),
             TableCell::from(kind.as_str()),
-            TableCell::from(entry.node.as_deref().unwrap_or("all nodes")),
+            TableCell::from(entry.node.as_deref().or(release.then_some("all nodes"))),
             TableCell::number(u64::from(entry.crashes)),
             TableCell::moment(entry.last_crash_at.as_deref(), now),
             TableCell::moment(entry.quarantined_until.as_deref(), now),
@@ -33,11 +50,11 @@ pub async fn list(State(state): State<ConsoleState>, operator: ConsoleOperator) 
         .link(question(&operator, link.0, link.1, &parameters, HERE))
     };
     let columns = ["Key", "Kind", "Node", "Crashes", "Last crash", "Refused until", "Why"];
-    let keys = PageSection::default().table(
-        &columns,
-        keys.iter().map(row).collect(),
-        "No actor of a key has crashed recently, and no key is in quarantine.",
-    );
+    let text = |name, label, value| FilterField { name, label, value, choices: Vec::new() };
+    let filters = vec![text("account", "Account", account), text("request", "Request", request)];
+    let rows = keys.iter().map(row).collect();
+    let nothing = "No such actor of a key has crashed recently, and no such key is in quarantine.";
+    let keys = PageSection::default().filters(filters).table(&columns, rows, nothing);
     let lead = "Registrations, computers and batches with actors that crashed recently, or that are refused.";
     Ok(SectionPage::new(ConsoleFrame::of(&state, &operator, HERE).await, "Keys", lead).section(keys).shown())
 }

@@ -5,7 +5,8 @@ use axum::response::Response;
 use domain::Timestamp;
 use domain::act::ActKind;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
+use statistics::proof::{AuditProof, Verified, verify};
 use wire::ops::{ActEntry, ActPage, ActShown};
 
 use crate::admin::console::deeds::query;
@@ -79,7 +80,7 @@ pub async fn show(
     Path(id): Path<String>,
 ) -> Result<Response, Trouble> {
     let now = state.app.clock.now();
-    let ActShown { act, event } = state.api.get(&operator, &format!("/acts/{id}")).await?;
+    let ActShown { act, event, proof } = state.api.get(&operator, &format!("/acts/{id}")).await?;
     let outcome = json!(act.outcome);
     let facts = PageSection::default()
         .fact("When", TableCell::moment(Some(&act.done_at), now))
@@ -98,7 +99,27 @@ pub async fn show(
         )
         .fact("Ends", TableCell::moment(act.until.as_deref(), now))
         .fact("In the log since", TableCell::moment(act.sent_at.as_deref(), now));
+    let facts = facts.fact("Proof", proven(proof.as_ref()));
     let sealed = PageSection::new("Event").lead("As the log has it.").text(format!("{event:#}"));
     let frame = ConsoleFrame::of(&state, &operator, HERE).await;
-    Ok(SectionPage::new(frame, act.act.as_str(), format!("Act {}", act.id)).section(facts).section(sealed).shown())
+    let mut view = SectionPage::new(frame, act.act.as_str(), format!("Act {}", act.id)).section(facts).section(sealed);
+    if let Some(proof) = proof {
+        let lead = "Saved as a file, `attache verify` checks it on another computer, with the key that you trust.";
+        view = view.section(PageSection::new("Proof").lead(lead).text(format!("{proof:#}")));
+    }
+    Ok(view.shown())
+}
+
+/// The result of the proof's check against the key that it names.
+fn proven(proof: Option<&Value>) -> TableCell {
+    let Some(proof) = proof else { return TableCell::from("no signed tree has it yet") };
+    let proof: Result<AuditProof, _> = serde_json::from_value(proof.clone());
+    let verified = proof.ok().and_then(|proof| Some((proof.vkey.parse().ok()?, proof)));
+    match verified.map(|(key, proof)| verify(&proof, &key)) {
+        Some(Ok(Verified { leaf_index, checkpoint, .. })) => {
+            TableCell::from(format!("holds: event {leaf_index} of a signed tree of {}", checkpoint.size))
+        }
+        Some(Err(fault)) => TableCell::badge(format!("does not hold: {fault}"), "is-bad"),
+        None => TableCell::badge("cannot be read", "is-bad"),
+    }
 }

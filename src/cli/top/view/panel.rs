@@ -35,7 +35,7 @@ pub const HELP: [&str; 13] = [
     "q         quarantine the key for 1h, or release it",
     "p         pause a part of the service for 1h, or end a pause",
     "d         drain the node of the row, or undrain it",
-    "l         set the level of its log for 10m, or end that",
+    "l  t      set its log level for 10m; show events for 1m",
     "R         reload its configuration, after a look at it",
     "Q Ctrl-C  end",
     "/min, Wait+handle: messages a minute and their 99th",

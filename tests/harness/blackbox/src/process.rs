@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -137,6 +138,25 @@ impl Home {
         let mut command = self.command(&["serve"]);
         command.env("ATTACHE_TELEMETRY__LOG", "trace");
         Process::of(command)
+    }
+
+    /// Sends a request to the running server through the operator's socket; returns status and body.
+    pub async fn operate(&self, method: Method, route: &str, body: Option<&Value>) -> (u16, Value) {
+        let client = http_client::builder().no_proxy().unix_socket(self.data().join("operator.sock")).build().unwrap();
+        let request = client.request(method, format!("http://localhost{route}"));
+        let request = body.into_iter().fold(request, RequestBuilder::json);
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), response.json().await.unwrap())
+    }
+
+    /// A setting as the running server shows it; its value as text.
+    pub async fn setting(&self, path: &str) -> Value {
+        let (_, settings) = self.operate(Method::GET, &format!("/ops/v1/config?path={path}"), None).await;
+        let mut setting = settings["settings"][0].clone();
+        if !setting["value"].is_string() {
+            setting["value"] = setting["value"].to_string().into();
+        }
+        setting
     }
 }
 

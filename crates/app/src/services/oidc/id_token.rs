@@ -15,6 +15,7 @@ use domain::Timestamp;
 use domain::clock::delta;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
+use serde_json::{Map, Value};
 
 use super::keys::{Algorithm, KeyFault, Keys};
 
@@ -63,6 +64,9 @@ pub(super) struct Claims {
     at_hash: Option<String>,
     #[serde(flatten)]
     pub address: Address,
+    /// All other claims.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
 }
 
 /// The address of a person, in an ID token or a user info response (section 5.1).

@@ -13,6 +13,7 @@ use reqwest::RequestBuilder;
 use reqwest::header::CONTENT_TYPE;
 use ring::digest::{SHA256, digest};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use url::form_urlencoded::{Serializer, byte_serialize};
@@ -131,6 +132,21 @@ struct UserInfo {
     address: Address,
 }
 
+/// What a provider says about a person who signed in.
+#[derive(Debug)]
+pub struct ProviderIdentity(Map<String, Value>);
+
+impl ProviderIdentity {
+    /// Whether a claim is this text, or a list with it. An address counts only if the provider has verified it.
+    pub fn has(&self, claim: &str, value: &str) -> bool {
+        match self.0.get(claim) {
+            Some(Value::String(text)) => text == value,
+            Some(Value::Array(values)) => values.iter().any(|own| own == value),
+            _ => false,
+        }
+    }
+}
+
 impl Provider {
     /// The URL of the authorization request.
     #[boxed]
@@ -141,7 +157,7 @@ impl Provider {
         url.query_pairs_mut()
             .append_pair("response_type", "code")
             .append_pair("client_id", &self.settings.client_id)
-            .append_pair("redirect_uri", &self.redirect)
+            .append_pair("redirect_uri", errand.redirect.as_ref().unwrap_or(&self.redirect))
             .append_pair("scope", &self.settings.scopes.join(" "))
             .append_pair("state", &errand.state)
             .append_pair("nonce", &errand.nonce)
@@ -154,26 +170,43 @@ impl Provider {
     /// Exchanges a code for the e-mail address of the person, if the provider has verified it.
     #[boxed]
     pub async fn identify(&self, code: String, errand: &OidcState) -> Result<Email, Denial> {
+        let claims = self.claims(&code, errand).await?;
+        self.address(claims.address)
+    }
+
+    /// Exchanges a code for all that the provider says about the person.
+    #[boxed]
+    pub async fn identity(&self, code: String, errand: &OidcState) -> Result<ProviderIdentity, Denial> {
+        let Claims { sub, address, mut others, .. } = self.claims(&code, errand).await?;
+        if let Ok(email) = self.address(address) {
+            others.insert("email".to_owned(), email.as_str().into());
+        }
+        others.insert("sub".to_owned(), sub.into());
+        Ok(ProviderIdentity(others))
+    }
+
+    /// The claims of the ID token, with the address from the user info endpoint if the token has none.
+    async fn claims(&self, code: &str, errand: &OidcState) -> Result<Claims, Denial> {
         let metadata = self.metadata(CACHED_FOR).await?;
-        let tokens = self.exchange(&metadata, &code, errand).await?;
+        let tokens = self.exchange(&metadata, code, errand).await?;
         let mut claims = self.verify(&metadata, &tokens, errand);
         if claims.as_ref().is_err_and(|fault| *fault == TokenFault::Key(KeyFault::Unknown)) {
             // The provider may have begun to sign with a new key since it was asked.
             claims = self.verify(&*self.metadata(RENEW_AFTER).await?, &tokens, errand);
         }
-        let claims = claims.map_err(|fault| self.refused("identity token", &fault))?;
-        if claims.address.email.is_some() {
-            return self.address(claims.address);
-        }
+        let mut claims = claims.map_err(|fault| self.refused("identity token", &fault))?;
         // Many providers return the address only from the user info endpoint.
-        let endpoint = metadata.userinfo_endpoint.clone().ok_or(Denial::Unverified)?;
+        let Some(endpoint) = metadata.userinfo_endpoint.clone().filter(|_| claims.address.email.is_none()) else {
+            return Ok(claims);
+        };
         let response = self.fetch("user info", self.http.get(endpoint).bearer_auth(&tokens.access_token)).await?;
         let user: UserInfo = response.success().map_err(|error| self.refused("user info", &error))?;
         // Section 5.3.2: the response could be about another person.
         if user.sub != claims.sub {
             return Err(self.refused("user info", &Fault("it is about another subject".to_owned())));
         }
-        self.address(user.address)
+        claims.address = user.address;
+        Ok(claims)
     }
 
     /// Redeems the code.
@@ -196,7 +229,7 @@ impl Provider {
         let mut form = Serializer::new(String::new());
         form.append_pair("grant_type", "authorization_code")
             .append_pair("code", code)
-            .append_pair("redirect_uri", &self.redirect)
+            .append_pair("redirect_uri", errand.redirect.as_ref().unwrap_or(&self.redirect))
             .append_pair("code_verifier", &errand.verifier);
         let mut request = self.http.post(metadata.token_endpoint.clone());
         match client_secret {
