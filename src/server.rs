@@ -16,6 +16,7 @@ use std::time::Duration;
 use api::HttpState;
 use api::addresses::Addresses;
 use api::limits::RateLimiters;
+use api::receiving::ReceiveMemory;
 use api::unread::UnreadLimits;
 use app::config::reading::Layers;
 use app::config::{HttpSettings, Settings, Urls};
@@ -32,7 +33,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::accept::{ConnectionLimits, Door, Service, accept};
+use self::accept::{ConnectionLimits, Door, LimitsInForce, Service, accept};
 use self::head_bytes::HeadLimits;
 use self::head_timer::HeadDeadlines;
 use self::operator_socket::SocketFile;
@@ -102,13 +103,7 @@ impl Server {
         let app = Box::pin(App::build(configured, urls, (clock, rng), log)).await?;
         let state = api::state(app.clone(), providers, phases.clone(), web::for_browsers())?;
         let http = &app.settings.http;
-        let limits = ConnectionLimits {
-            heads: HeadDeadlines { head: http.head_deadline, idle: http.idle_deadline },
-            head_bytes: HeadLimits { bytes_max: http.head_bytes_max, memory: Arc::clone(&state.memory) },
-            unread: UnreadLimits { bytes_max: http.unread_bytes_max, deadline: http.unread_deadline },
-            write_deadline: http.write_deadline,
-            drain: app.settings.shutdown.drain_deadline / 2,
-        };
+        let limits = limits_in_force(&app, &state.memory);
         let places_total = descriptors::connections(http).min(Semaphore::MAX_PERMITS);
         let places = Arc::new(Semaphore::new(places_total));
         let addresses = Addresses::new(http.connections_per_address_max, &http.trusted_proxies);
@@ -127,8 +122,9 @@ impl Server {
         let admin_service = crate::admin::router(app.clone(), phases.clone(), listeners_of, (&providers, &rates));
         let admin_service = Service::Router(admin_service);
         // The operators' listener stops last, with the process, so that operators can observe the draining.
-        let head_bytes = HeadLimits::apart(http.head_bytes_max, connections_max);
-        let admin_limits = ConnectionLimits { head_bytes, ..limits };
+        // Operators get memory of their own for heads.
+        let heads_of_operators = HeadLimits::apart(http.head_bytes_max, connections_max).memory;
+        let admin_limits = limits_in_force(&app, &heads_of_operators);
         let mut operators = Vec::new();
         let mut socket_file = None;
         if let Some((socket, file)) = operator_socket::bind(&app.settings) {
@@ -163,7 +159,7 @@ impl Server {
 
     /// Stops accepting connections, waits for requests in progress, then drains the actors; at most `shutdown.drain_deadline`.
     pub async fn stop(mut self) -> TreeExit {
-        let deadline = Instant::now() + self.app.settings.shutdown.drain_deadline;
+        let deadline = Instant::now() + self.app.live.get().shutdown.drain_deadline;
         tracing::info!("the listeners close; requests in progress finish");
         self.phases.enter(Phase::Stopping);
         // Other nodes take over the batches while this node finishes its requests.
@@ -204,7 +200,23 @@ pub async fn serve_router(listener: TcpListener, router: Router, connections_max
         places_total: connections_max,
         addresses: Addresses::new(connections_max, &[]),
     };
-    accept(listener, Service::Router(router), door, limits, phases).await;
+    accept(listener, Service::Router(router), door, Arc::new(move || limits.clone()), phases).await;
+}
+
+/// The limits of connections by the live settings, with this memory for heads.
+fn limits_in_force(app: &App, memory: &Arc<ReceiveMemory>) -> LimitsInForce {
+    let (app, memory) = (app.clone(), Arc::clone(memory));
+    Arc::new(move || {
+        let settings = app.live.get();
+        let http = &settings.http;
+        ConnectionLimits {
+            heads: HeadDeadlines { head: http.head_deadline, idle: http.idle_deadline },
+            head_bytes: HeadLimits { bytes_max: http.head_bytes_max, memory: Arc::clone(&memory) },
+            unread: UnreadLimits { bytes_max: http.unread_bytes_max, deadline: http.unread_deadline },
+            write_deadline: http.write_deadline,
+            drain: settings.shutdown.drain_deadline / 2,
+        }
+    })
 }
 
 /// Timeout of each step of a client of [`serve_router`].

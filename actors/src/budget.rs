@@ -17,6 +17,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use chrono::TimeDelta;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
@@ -32,6 +33,9 @@ const KNOWN_MAX: usize = 100_000;
 
 /// Time after which a spent quota is read again.
 const REREAD_AFTER: TimeDelta = TimeDelta::seconds(1);
+
+/// Time of the reading of counts with a quota that is no longer in force.
+const OUTDATED: Timestamp = Timestamp::MIN_UTC;
 
 /// Passes between two writes of the counts of accounts.
 const PASSES_OF_ACCOUNTS: u64 = 10;
@@ -73,10 +77,17 @@ pub enum BudgetDecision {
 #[derive(Debug, Clone)]
 pub struct Budgets {
     store: Store,
-    settings: BudgetSettings,
-    /// Bytes a day of an account; 0 is no limit.
-    accounts: ByPlan<u64>,
+    quotas: Arc<ArcSwap<BudgetQuotas>>,
     known: Arc<DashMap<Sender, Known>>,
+}
+
+/// The quotas in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetQuotas {
+    /// Of each sender without an account.
+    pub unattached: BudgetSettings,
+    /// Bytes a day of an account, by its plan; 0 is no limit.
+    pub accounts: ByPlan<u64>,
 }
 
 /// The counts of a sender.
@@ -102,9 +113,17 @@ pub struct BudgetState {
 }
 
 impl Budgets {
-    /// Starts with no counts. `accounts`: bytes a day, by plan.
-    pub fn new(store: Store, settings: BudgetSettings, accounts: ByPlan<u64>) -> Self {
-        Self { store, settings, accounts, known: Arc::default() }
+    /// Starts with no counts.
+    pub fn new(store: Store, quotas: BudgetQuotas) -> Self {
+        Self { store, quotas: Arc::new(ArcSwap::from_pointee(quotas)), known: Arc::default() }
+    }
+
+    /// Puts other quotas in force. The next event of each sender is counted with them.
+    pub fn set_quotas(&self, quotas: BudgetQuotas) {
+        if **self.quotas.load() != quotas {
+            self.quotas.store(Arc::new(quotas));
+            self.known.alter_all(|_, slot| Known { read_at: OUTDATED, ..slot });
+        }
     }
 
     /// Counts one event of a sender, unless its quota is spent.
@@ -113,6 +132,7 @@ impl Budgets {
         let today = Day::of(now);
         if let Some(mut slot) = self.known.get_mut(sender)
             && slot.day == today
+            && !slot.is_outdated()
         {
             let decision = slot.count(bytes, now);
             let is_fresh = (now - slot.read_at).abs() < REREAD_AFTER;
@@ -156,9 +176,9 @@ impl Budgets {
         let limits = match sender {
             Sender::Account(account) => {
                 let plan = self.store.account_by_id(account).await?.map_or(Plan::Free, |account| account.plan);
-                BudgetSettings { events_per_day: 0, bytes_per_day: self.accounts.of(plan) }
+                BudgetSettings { events_per_day: 0, bytes_per_day: self.quotas.load().accounts.of(plan) }
             }
-            Sender::Machine(_) | Sender::Registration(_) => self.settings,
+            Sender::Machine(_) | Sender::Registration(_) => self.quotas.load().unattached,
         };
         Ok(BudgetState { spent, limits })
     }
@@ -200,6 +220,11 @@ impl Budgets {
 }
 
 impl Known {
+    /// Whether its quota was changed since it was read.
+    fn is_outdated(&self) -> bool {
+        self.read_at == OUTDATED
+    }
+
     fn count(&mut self, bytes: usize, now: Timestamp) -> BudgetDecision {
         let exceeds = |limit: u64, spent: i64| limit > 0 && spent > i64::try_from(limit).unwrap_or(i64::MAX);
         let one = of_one(bytes);
@@ -275,6 +300,10 @@ mod tests {
         Sender::Machine(Rng::system().uuid_v7(now()).into())
     }
 
+    fn quotas(events_per_day: u64, bytes_per_day: u64) -> BudgetQuotas {
+        BudgetQuotas { unattached: BudgetSettings { events_per_day, bytes_per_day }, accounts: ByPlan::new(|_| 0) }
+    }
+
     fn is_spent(asked: BudgetDecision) -> bool {
         matches!(asked, BudgetDecision::Spent { .. })
     }
@@ -282,9 +311,7 @@ mod tests {
     #[tokio::test]
     async fn counts_survive_the_process_and_are_shared_by_all() {
         let (store, _folder) = store().await;
-        let budgets = || {
-            Budgets::new(store.clone(), BudgetSettings { events_per_day: 5, bytes_per_day: 100 }, ByPlan::new(|_| 0))
-        };
+        let budgets = || Budgets::new(store.clone(), quotas(5, 100));
         let (one, other, sender) = (budgets(), budgets(), sender());
         for budgets in [&one, &other, &one, &other] {
             assert_eq!(budgets.take(&sender, 10, now()).await.unwrap(), BudgetDecision::Taken);
@@ -312,14 +339,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn another_quota_decides_about_the_next_event_and_all_of_the_day_count() {
+        let (store, _folder) = store().await;
+        let (budgets, sender) = (Budgets::new(store, quotas(9, 0)), sender());
+        for _ in 0..3 {
+            assert_eq!(budgets.take(&sender, 1, now()).await.unwrap(), BudgetDecision::Taken);
+        }
+        budgets.set_quotas(quotas(3, 0));
+        assert!(is_spent(budgets.take(&sender, 1, now()).await.unwrap()));
+        budgets.set_quotas(quotas(4, 0));
+        assert_eq!(budgets.take(&sender, 1, now()).await.unwrap(), BudgetDecision::Taken, "at once, without a new day");
+        assert!(is_spent(budgets.take(&sender, 1, now()).await.unwrap()));
+    }
+
+    #[tokio::test]
     async fn memory_is_bounded_and_forgets_nothing_that_is_not_written() {
         let (store, _folder) = store().await;
-        let budgets = Budgets::new(store, BudgetSettings { events_per_day: 1, bytes_per_day: 0 }, ByPlan::new(|_| 0));
+        let budgets = Budgets::new(store, quotas(1, 0));
         let known = |ours| Known {
             day: Day::of(now()),
             written: Spent::default(),
             ours,
-            limits: budgets.settings,
+            limits: quotas(1, 0).unattached,
             read_at: now(),
         };
         let first = sender();

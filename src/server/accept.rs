@@ -72,6 +72,9 @@ pub struct ConnectionLimits {
     pub drain: Duration,
 }
 
+/// The limits in force. A connection has those of the moment in which it is accepted.
+pub type LimitsInForce = Arc<dyn Fn() -> ConnectionLimits + Send + Sync>;
+
 /// The rule by which connections are accepted.
 #[derive(Debug)]
 pub enum Door {
@@ -185,7 +188,7 @@ pub async fn accept<L: Listener>(
     listener: L,
     service: Service,
     mut door: Door,
-    limits: ConnectionLimits,
+    in_force: LimitsInForce,
     phases: Phases,
 ) {
     let graceful = GracefulShutdown::new();
@@ -200,14 +203,13 @@ pub async fn accept<L: Listener>(
                     L::turn_away(stream);
                     continue;
                 };
-                let connection = Arc::new(connection);
+                let (connection, limits) = (Arc::new(connection), in_force());
                 let heads = HeadTimer::new(limits.heads, place);
                 let head_bytes = HeadBytes::new(&limits.head_bytes);
                 let stream = Patient::new(stream, limits.write_deadline, Arc::clone(&connection), (heads, head_bytes));
                 let watcher = graceful.watcher();
                 let (service, phases) = (service.clone(), phases.clone());
-                let conversation =
-                    Conversation { connection: Arc::clone(&connection), service, phases, limits: limits.clone() };
+                let conversation = Conversation { connection: Arc::clone(&connection), service, phases, limits };
                 let conversation = conversation.run(stream, watcher);
                 let task = tokio::spawn(async move {
                     // Clients often abort connections, which is no error of the server.
@@ -225,7 +227,7 @@ pub async fn accept<L: Listener>(
         }
     }
     drop(listener);
-    if tokio::time::timeout(limits.drain, graceful.shutdown()).await.is_err() {
+    if tokio::time::timeout(in_force().drain, graceful.shutdown()).await.is_err() {
         tracing::warn!("some connections did not finish in time");
     }
 }

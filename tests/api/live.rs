@@ -5,12 +5,14 @@ use std::time::Duration;
 use actors::ActorKind;
 use app::Reloaded;
 use app::config::Settings;
+use domain::usage::Plan;
 use serde_json::json;
 use store::setting::{OverrideSet, SettingOverride};
 use supervision::root::Node;
 
 use blackbox::client::Credential;
 use blackbox::eventually;
+use blackbox::raw::send;
 use blackbox::world::World;
 use harness::event::Chain;
 
@@ -146,4 +148,43 @@ async fn an_override_of_a_common_setting_holds_for_the_kinds_that_share_it() {
     assert_eq!((found.in_force.len(), found.left_out.len()), (2, 3), "{found:?}");
     app.override_settings(vec![]).await.unwrap();
     assert_eq!((left(ActorKind::Ordered).await, left(ActorKind::Hold).await), (10, 10));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn quotas_and_limits_of_connections_change_without_a_restart() {
+    let world = World::with(|_| {}).await;
+    let machine = world.machine().await;
+    let mut chain = Chain::new(&machine);
+    world.event(&machine, &chain.next()).await.receipt();
+    reload(&world, |settings| settings.events.unattached.events_per_day = 1).await;
+    let next = chain.next();
+    let spent = world.event(&machine, &next).await.refused(424, "temporarily_unavailable");
+    assert_eq!(spent["reason"], "quota_exceeded");
+    reload(&world, |settings| settings.events.unattached.events_per_day = 2).await;
+    world.event(&machine, &next).await.receipt();
+
+    let (person, key) = world.librarian("ada@example.com").await;
+    let added = async |letter: &str| {
+        let note = json!({ "contents": [{ "content": letter.repeat(600), "title": "T" }] });
+        let messages = world.add(&key, note).await.whole().await;
+        messages.into_iter().find(|message| message["type"] != "progress").unwrap()
+    };
+    let limit = async || {
+        let bar = world.get("/api/v1/usage/bar", &person.cookie).await.expect(200);
+        bar["limits"]["memory_bytes"]["limit"].as_u64().unwrap()
+    };
+    assert_eq!(added("a").await["type"], "success");
+    reload(&world, |settings| settings.plans.of_mut(Plan::Free).memory_bytes = 1000).await;
+    assert_eq!((&added("b").await["error"], limit().await), (&json!("quota_exceeded"), 1000));
+    reload(&world, |settings| settings.plans.of_mut(Plan::Free).memory_bytes = 2000).await;
+    assert_eq!((&added("b").await["type"], limit().await), (&json!("success"), 2000));
+
+    let head = format!("GET /nothing HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n\r\n", "x".repeat(10_000));
+    for listener in [world.server.address, world.server.admin_address] {
+        assert_eq!(send([127, 0, 0, 1], listener, &head).await.0, 404);
+    }
+    reload(&world, |settings| settings.http.head_bytes_max = 8192).await;
+    for listener in [world.server.address, world.server.admin_address] {
+        assert_eq!(send([127, 0, 0, 1], listener, &head).await.0, 431, "a connection has the limits of its begin");
+    }
 }

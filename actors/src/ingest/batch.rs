@@ -352,7 +352,7 @@ impl BatchAdd {
                 let id = rng.uuid_v7(now).into();
                 let Batch { account, spaces, key_spaces, .. } = &state.batch;
                 let place = ItemPosition { account, spaces, key_spaces: key_spaces.as_deref() };
-                let put = draft.put(store, id, place, *quota, now).await?;
+                let put = draft.put(store, id, place, **quota.load(), now).await?;
                 domain::failpoint!("batches.put");
                 if let Some(verdict) = &draft.verdict {
                     let id = rng.uuid_v7(now);
@@ -376,7 +376,7 @@ impl BatchAdd {
                     tags: &memory.tags,
                     other_id: memory.other_id,
                 };
-                let put = draft.restore(store, memory.id, place, *quota, &restored).await?;
+                let put = draft.restore(store, memory.id, place, **quota.load(), &restored).await?;
                 domain::failpoint!("batches.put");
                 let (id, is_existing) = match put {
                     Put::Created(id) => (Some(id), false),

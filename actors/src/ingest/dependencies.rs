@@ -1,7 +1,9 @@
 //! The dependencies of the actors of batches.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use arc_swap::ArcSwap;
 use domain::{Clock, Rng};
 use knowledge::Pipeline;
 use knowledge::fair::FairPlaces;
@@ -29,7 +31,7 @@ pub struct Dependencies {
     /// Imports of one account that may run at once.
     pub imports_running_max: u32,
     /// How much an account may keep.
-    pub quota: MemoryQuota,
+    pub quota: Arc<ArcSwap<MemoryQuota>>,
     /// Prefix of the URLs of notes, without a slash at the end.
     pub rag_url: String,
     /// Name of this process as a holder of leases.

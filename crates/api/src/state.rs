@@ -216,6 +216,9 @@ impl Services {
         let recent = RecentSignIn::new(app.clock.clone(), settings.signin.fresh_within);
         let agents = settings.agent_kinds().names().into_iter().map(str::to_owned).collect();
         let registry = Arc::clone(&app.registry);
+        let plans = Arc::new(ArcSwap::from_pointee(settings.plans));
+        let followed = Arc::clone(&plans);
+        app.live.follow(move |settings| followed.store(Arc::new(settings.plans)));
         let agent_sessions =
             AgentSessions::new(app.upstream.clone(), Arc::clone(&app.registry), Arc::clone(&app.prices));
         Self {
@@ -255,7 +258,7 @@ impl Services {
             memories: Memories::new(
                 ports(),
                 app.pipeline.clone(),
-                MemoryLimits::new(knowledge, settings.memory_quota()),
+                MemoryLimits::new(knowledge, Arc::clone(&app.memory_quota)),
             ),
             recent,
             search: KnowledgeSearch::new(ports(), app.search.clone()),
@@ -267,7 +270,7 @@ impl Services {
             usage: UsageBars::new(
                 ports(),
                 (app.usage.clone(), app.budgets.clone()),
-                settings.plans,
+                plans,
                 settings.account.clone(),
                 Arc::clone(&app.urls),
             ),

@@ -140,11 +140,7 @@ impl Builder<'_> {
         Counters {
             usage: Usage::new(self.store.clone(), upstream),
             presence: Presence::new(self.store.clone()),
-            budgets: Budgets::new(
-                self.store.clone(),
-                self.settings.events.unattached,
-                self.settings.plans.each(|plan| plan.event_bytes_per_day),
-            ),
+            budgets: Budgets::new(self.store.clone(), self.settings.budget_quotas()),
         }
     }
 

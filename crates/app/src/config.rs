@@ -21,7 +21,7 @@ mod urls;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::actors::budget::BudgetSettings;
+use ::actors::budget::{BudgetQuotas, BudgetSettings};
 use serde::{Deserialize, Serialize};
 use statistics::client::UpstreamSettings;
 use statistics::log::WriterSettings;
@@ -526,6 +526,12 @@ impl Settings {
             }
         };
         read.map_err(|error| domain::reasons(&error))
+    }
+
+    /// How much each sender of events may send in a day.
+    pub fn budget_quotas(&self) -> BudgetQuotas {
+        let accounts = self.plans.each(|plan| plan.event_bytes_per_day);
+        BudgetQuotas { unattached: self.events.unattached, accounts }
     }
 
     /// How much an account may keep.

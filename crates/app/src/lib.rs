@@ -60,6 +60,7 @@ use domain::registry::Registry;
 use domain::secret::CodeKey;
 use domain::{Clock, Rng};
 use store::Store;
+use store::memory::MemoryQuota;
 use supervision::periodic::PassError;
 use supervision::{Root, RootSettings};
 use tokio::time::Instant;
@@ -135,6 +136,8 @@ pub struct AppState {
     pub presence: Presence,
     /// Quotas of event senders.
     pub budgets: Budgets,
+    /// How much an account may keep.
+    pub memory_quota: Arc<ArcSwap<MemoryQuota>>,
     /// Batches of the knowledge API.
     pub ingestion: Ingestion,
     /// This node among the others.
@@ -206,7 +209,8 @@ impl App {
         let devices = builder.devices(codes.clone());
         let (mail, mailer) = builder.mail()?;
         let signins = builder.signins(&mail, codes.clone());
-        let knowledge = builder.knowledge()?;
+        let memory_quota = Arc::new(ArcSwap::from_pointee(settings.memory_quota()));
+        let knowledge = builder.knowledge(&memory_quota)?;
         knowledge.search.index().prepare().await?;
         let lookup = builder.lookup();
         let counters = builder.counters(&upstream);
@@ -269,6 +273,7 @@ impl App {
             usage: counters.usage,
             presence: counters.presence,
             budgets: counters.budgets,
+            memory_quota,
             ingestion: knowledge.ingestion,
             nodes,
             orders,
@@ -276,9 +281,12 @@ impl App {
             pipeline: knowledge.pipeline,
             root,
         }));
+        let (budgets, quota) = (app.budgets.clone(), Arc::clone(&app.memory_quota));
         app.live.follow(move |settings| {
             schedules.set(settings);
             purge.store(Arc::new(settings.janitor.purge));
+            budgets.set_quotas(settings.budget_quotas());
+            quota.store(Arc::new(settings.memory_quota()));
         });
         app.follow_overrides(&overrides).await;
         app.keyed_actors().quarantine(&app.pauses.in_force(), app.clock.now());

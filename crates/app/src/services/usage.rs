@@ -8,6 +8,7 @@ use std::sync::Arc;
 use actors::InfraError;
 use actors::budget::{BudgetState, Budgets};
 use actors::meter::Usage;
+use arc_swap::ArcSwap;
 use domain::Timestamp;
 use domain::ids::UserAccountId;
 use domain::recorder::Recorder;
@@ -37,7 +38,7 @@ pub struct UsageBars {
     ports: Ports,
     usage: Usage,
     budgets: Budgets,
-    plans: PlanSettings,
+    plans: Arc<ArcSwap<PlanSettings>>,
     account: AccountSettings,
     urls: Arc<Urls>,
 }
@@ -47,7 +48,7 @@ impl UsageBars {
     pub fn new(
         ports: Ports,
         (usage, budgets): (Usage, Budgets),
-        plans: PlanSettings,
+        plans: Arc<ArcSwap<PlanSettings>>,
         account: AccountSettings,
         urls: Arc<Urls>,
     ) -> Self {
@@ -81,7 +82,7 @@ impl UsageBars {
             }
             UsageOwner::Outsider => (Plan::Free, 0, now, Vec::new()),
         };
-        let allowance = self.plans.of(plan);
+        let allowance = self.plans.load().of(plan);
         let window = UsageWindow::at(since, now, allowance.window_days);
         let used = self.usage.of(&computers, window).await?;
         let measure = |limit, used| Measure { percent_left: PercentLeft::of(limit, used), reset_at: window.reset_at() };

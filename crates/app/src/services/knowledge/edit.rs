@@ -156,7 +156,7 @@ impl Memories {
     ) -> Result<Edit, Refusal> {
         let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
         let (id, seen, account) = (memory.id, memory.changed, memory.account.clone());
-        let quota = self.limits.quota;
+        let quota = **self.limits.quota.load();
         let within = access.within.clone();
         let has_new_text = draft.as_ref().is_some_and(|draft| draft.content != memory.content);
         let write = async move {

@@ -5,6 +5,7 @@ pub use store::memory::Memory;
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use domain::ids::{MemoryId, UserAccountId};
 use knowledge::Pipeline;
 use store::StoreError;
@@ -28,7 +29,7 @@ pub struct Memories {
 #[derive(Debug, Clone)]
 pub struct MemoryLimits {
     /// How much an account may keep.
-    pub quota: MemoryQuota,
+    pub quota: Arc<ArcSwap<MemoryQuota>>,
     /// Tags of a memory.
     pub tags_max: usize,
     /// Spaces that a request may name.
@@ -43,7 +44,7 @@ pub struct MemoryLimits {
 
 impl MemoryLimits {
     /// The limits of these settings.
-    pub fn new(settings: &KnowledgeSettings, quota: MemoryQuota) -> Self {
+    pub fn new(settings: &KnowledgeSettings, quota: Arc<ArcSwap<MemoryQuota>>) -> Self {
         Self {
             quota,
             tags_max: settings.tags_per_memory_max,
