@@ -301,7 +301,7 @@ mod tests {
     }
 
     fn quotas(events_per_day: u64, bytes_per_day: u64) -> BudgetQuotas {
-        BudgetQuotas { unattached: BudgetSettings { events_per_day, bytes_per_day }, accounts: ByPlan::new(|_| 0) }
+        BudgetQuotas { unattached: BudgetSettings { bytes_per_day, events_per_day }, accounts: ByPlan::new(|_| 0) }
     }
 
     fn is_spent(asked: BudgetDecision) -> bool {

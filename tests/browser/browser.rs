@@ -189,24 +189,35 @@ impl Browser {
     }
 
     pub async fn press(&self, name: &str) {
-        self.click(self.find(Role::Button, name).await).await;
+        self.click(Role::Button, name).await;
         self.settle().await;
     }
 
     pub async fn follow(&self, name: &str) {
-        self.click(self.find(Role::Link, name).await).await;
+        self.click(Role::Link, name).await;
         self.settle().await;
     }
 
     pub async fn choose(&self, name: &str) {
-        self.click(self.find(Role::Choice, name).await).await;
+        self.click(Role::Choice, name).await;
     }
 
-    /// Clicks in the middle of the screen, as a person scrolls: a bar may cover the element at an edge.
-    async fn click(&self, element: Element) {
-        let shown = vec![serde_json::to_value(&element).unwrap()];
-        self.client.execute("arguments[0].scrollIntoView({ block: 'center' })", shown).await.unwrap();
-        element.click().await.unwrap();
+    /// Clicks in the middle of the screen, as a person scrolls: a bar may cover the element at an edge. A page that renews itself may have
+    /// replaced the element since it was found; then the new one is clicked.
+    async fn click(&self, role: Role, name: &str) {
+        loop {
+            let element = self.find(role, name).await;
+            let shown = vec![serde_json::to_value(&element).unwrap()];
+            let scrolled = self.client.execute("arguments[0].scrollIntoView({ block: 'center' })", shown).await;
+            let clicked = match scrolled {
+                Ok(_) => element.click().await,
+                Err(error) => Err(error),
+            };
+            match clicked {
+                Err(error) if error.to_string().contains("stale element") => {}
+                clicked => return clicked.unwrap(),
+            }
+        }
     }
 
     /// Replaces the value of a field.

@@ -196,6 +196,6 @@ pages! { in with_operators;
         browser.look("guest").await;
         browser.press("Sign out").await;
         browser.visit(&format!("http://{}/console/acts", world.server.admin_address)).await;
-        browser.sees("Operators sign in with the token").await;
+        browser.sees("The session lasts for eight hours").await;
     }
 }

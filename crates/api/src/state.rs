@@ -36,6 +36,7 @@ use app::services::usage::UsageBars;
 use app::services::webhooks::Webhooks;
 use app::telemetry::Requests;
 use app::{App, BuildError};
+use arc_swap::ArcSwap;
 use axum::extract::FromRef;
 use domain::Clock;
 use store::Store;

@@ -60,6 +60,7 @@ use domain::registry::Registry;
 use domain::secret::CodeKey;
 use domain::{Clock, Rng};
 use store::Store;
+use store::janitor::PurgeSettings;
 use store::memory::MemoryQuota;
 use supervision::periodic::PassError;
 use supervision::{Root, RootSettings};
@@ -281,16 +282,21 @@ impl App {
             pipeline: knowledge.pipeline,
             root,
         }));
-        let (budgets, quota) = (app.budgets.clone(), Arc::clone(&app.memory_quota));
-        app.live.follow(move |settings| {
+        app.follow_settings(schedules, purge);
+        app.follow_overrides(&overrides).await;
+        app.keyed_actors().quarantine(&app.pauses.in_force(), app.clock.now());
+        Ok(app)
+    }
+
+    /// Puts live settings in force where they are not read from [`App::live`].
+    fn follow_settings(&self, schedules: LiveSchedules, purge: Arc<ArcSwap<PurgeSettings>>) {
+        let (budgets, quota) = (self.budgets.clone(), Arc::clone(&self.memory_quota));
+        self.live.follow(move |settings| {
             schedules.set(settings);
             purge.store(Arc::new(settings.janitor.purge));
             budgets.set_quotas(settings.budget_quotas());
             quota.store(Arc::new(settings.memory_quota()));
         });
-        app.follow_overrides(&overrides).await;
-        app.keyed_actors().quarantine(&app.pauses.in_force(), app.clock.now());
-        Ok(app)
     }
 
     /// Puts the overrides of settings in force, now and with each pass of the actor that reads changes.

@@ -1,7 +1,7 @@
 //! Sign-in of operators at an OpenID provider (`docs/decisions/0045-console.md`; OpenID Connect Core 1.0, section 3.1).
 //!
-//! The form of the sign-in page starts it, so the address of that page is known: the provider redirects to the same one. What the two
-//! requests of the browser share is in the memory of this process, and is valid for one return.
+//! The form of the sign-in page starts it, so the address of that page is known: the provider redirects to the same one. This process
+//! keeps the state of a sign-in in memory, for one return.
 
 use ::api::connection::Peer;
 use app::config::OperatorClaim;

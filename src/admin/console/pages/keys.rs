@@ -115,7 +115,7 @@ pub async fn show(
     };
     let rows = shown.facts.iter().map(fact).collect();
     let facts = PageSection::new("State").lead(lead).table(
-        &["Value", "Actor", "Row", ""],
+        &["Value", "Actor", "Row", "Difference"],
         rows,
         "There is no row with this id.",
     );
