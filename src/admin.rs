@@ -108,8 +108,7 @@ fn introduce(app: &App, readiness: &Readiness, phases: &Phases, listeners: Liste
             let app = app?;
             let report = readiness.look(&app, &phases).await;
             let crashed_keys = app.keyed_actors().crashed(app.clock.now());
-            let tree = app.root.tree(TREE_DEADLINE).await.map_or(Value::Null, |tree| json!(tree));
-            Some(Standing { unready: report.reasons(), is_draining, crashed_keys, tree })
+            Some(Standing { unready: report.reasons(), is_draining, crashed_keys, tree: json!(report.tree) })
         })
     });
     app.nodes.introduce(listeners.public.to_string(), listeners.operator.to_string(), standing);

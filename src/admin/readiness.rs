@@ -97,6 +97,8 @@ pub(super) struct Report {
     /// Failures that do not make the server unready: failures of an external statistics service or of witnesses, differences between
     /// nodes, acts of operators that wait, overridden settings, pauses, and a drain.
     pub(super) degraded: Vec<Failing>,
+    /// The actors that were judged; `None` if the supervisor did not answer.
+    pub(super) tree: Option<Node>,
 }
 
 impl Report {
@@ -186,7 +188,10 @@ impl Readiness {
             }
         }
         match tree {
-            Ok(root) => judge(&root, stalled_after(app), &mut report),
+            Ok(root) => {
+                judge(&root, stalled_after(app), &mut report);
+                report.tree = Some(root);
+            }
             Err(refusal) => report.fails("actors", refusal.to_string()),
         }
         report
