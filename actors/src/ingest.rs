@@ -86,7 +86,9 @@ impl Ingestion {
         let id = rng.uuid_v7(now).into();
         let since = now - settings.idempotency_kept;
         let key = repeat.as_ref().map(|Repeatable { key, body }| IdempotencyKey { key: key.as_deref(), body, since });
-        let new = NewBatch { id, kind: *kind, account, spaces, key_spaces: key_spaces.as_deref(), items, key };
+        let request = supervision::current_request();
+        let (key_spaces, request) = (key_spaces.as_deref(), request.as_deref());
+        let new = NewBatch { id, kind: *kind, account, spaces, key_spaces, items, key, request };
         let running_max = match kind {
             BatchKind::Batch => settings.running_max,
             BatchKind::Import => *imports_running_max,

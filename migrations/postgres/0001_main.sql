@@ -714,6 +714,8 @@ CREATE TABLE batches (
     -- null when a new request reuses it after it expired.
     idempotency_key TEXT,
     body_sha256 BYTEA,
+    -- Id of the request that submitted it, as log lines have it.
+    request_id TEXT,
     total BIGINT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('running', 'complete', 'failed')),
     -- Reason of a failure.

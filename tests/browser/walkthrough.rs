@@ -15,7 +15,7 @@ const TOKEN: &str = "opr_on_call";
 const STEPS: [&str; 5] = [
     "1. `AttacheActorUnhealthy` fires with `kind=\"batches\"`: `attache_actor_quarantined_total` has increased.",
     "2. Sign in at `/console/` of the operator's listener and follow *Keys*. A row has the id of the batch, its crashes and the error.",
-    "3. Follow the id. *Error* and *Request* say what crashed it and in which request, *State* has its row: items in all, and items with an outcome.",
+    "3. Follow the id. *Error* says what crashed it, *State* has its row: the `X-Request-Id` of its submission, items in all, and items with an outcome.",
     "4. Mend the cause. Follow *Release…*, write the reason, and press *Release*.",
     "5. Follow *Flow*: when the batch has ended, *Running batches* says *No batch runs.* *Acts* has the release, with its proof in the signed log.",
 ];
@@ -70,9 +70,11 @@ pages! { in with_a_quick_quarantine;
         }
         browser.look("keys").await;
         browser.follow(&batch).await;
-        for text in ["Request", "failpoint batches.ready", "State", "total", "processed"] {
+        for text in ["Error", "failpoint batches.ready", "State", "total", "processed"] {
             browser.sees(text).await;
         }
+        let stored = world.server.app.store.batch_by_id(batch.parse().unwrap(), None).await.unwrap().unwrap();
+        browser.sees(&stored.request.unwrap()).await;
         browser.look("key").await;
         browser.follow("Release…").await;
         browser.fill("Reason", "the disk was full").await;

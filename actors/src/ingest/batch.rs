@@ -114,6 +114,7 @@ fn facts_with(batch: &Batch, journal: &Journal) -> Facts {
     vec![
         ("kind", <&str>::from(batch.kind).to_owned()),
         ("account", batch.account.to_string()),
+        ("request", batch.request.clone().unwrap_or_else(|| "unknown".to_owned())),
         ("created_at", date_time(batch.created_at)),
         ("cancelled_at", batch.cancelled_at.map_or_else(|| "never".to_owned(), date_time)),
         ("total", journal.total().to_string()),

@@ -41,6 +41,8 @@ pub struct NewBatch<'a> {
     pub items: &'a [Item],
     /// Identifies repeated requests.
     pub key: Option<IdempotencyKey<'a>>,
+    /// Id of the request, as log lines have it.
+    pub request: Option<&'a str>,
 }
 
 /// The `Idempotency-Key` of a request.
@@ -80,6 +82,8 @@ pub struct Batch {
     pub spaces: Vec<SpaceId>,
     /// The spaces that the sender's key covers; `None` for all spaces.
     pub key_spaces: Option<Vec<SpaceId>>,
+    /// Id of the request that submitted it, as log lines have it.
+    pub request: Option<String>,
     /// Time of the submission.
     pub created_at: Timestamp,
     /// Time at which its cancellation was requested.
@@ -166,8 +170,8 @@ impl Store {
     ) -> Result<BatchCreate, StoreError> {
         const RUNNING: &str = "SELECT COUNT(*) FROM batches WHERE account_id = $1 AND state = 'running' AND kind = $2";
         const ADD: &str = "INSERT INTO batches (id, account_id, spaces, total, state, created_at, key_spaces,
-                idempotency_key, body_sha256, kind)
-            VALUES ($1, $2, $3, $4, 'running', $5, $6, $7, $8, $9)";
+                idempotency_key, body_sha256, kind, request_id)
+            VALUES ($1, $2, $3, $4, 'running', $5, $6, $7, $8, $9, $10)";
         let kind: &'static str = new.kind.into();
         let rows: Vec<ItemRow<'_>> = new.items.iter().enumerate().map(ItemRow::from).collect();
         let spaces = serde_json::to_string(new.spaces).unwrap_or_default();
@@ -187,7 +191,8 @@ impl Store {
                 }
                 let add = query(ADD).bind(new.id.as_uuid()).bind(new.account.as_str()).bind(&spaces);
                 let add = add.bind(limit(rows.len())).bind(now).bind(&key_spaces).bind(new.key.and_then(|key| key.key));
-                add.bind(new.key.map(|key| &key.body.as_bytes()[..])).bind(kind).execute(&mut *tx).await?;
+                let add = add.bind(new.key.map(|key| &key.body.as_bytes()[..])).bind(kind).bind(new.request);
+                add.execute(&mut *tx).await?;
                 for rows in chunks(&rows) {
                     let mut sql = QueryBuilder::new("INSERT INTO batch_items (batch_id, position, url, note) ");
                     sql.push_values(rows, |mut row, item| {
@@ -208,8 +213,8 @@ impl Store {
     #[boxed]
     pub async fn batch_by_id(&self, id: BatchId, owner: Option<&UserAccountId>) -> Result<Option<Batch>, StoreError> {
         const BATCH: &str =
-            "SELECT account_id, spaces, key_spaces, total, state, reason, cancelled_at, created_at, kind FROM batches
-            WHERE id = $1 AND ($2 IS NULL OR account_id = $2)";
+            "SELECT account_id, spaces, key_spaces, total, state, reason, cancelled_at, created_at, kind, request_id
+            FROM batches WHERE id = $1 AND ($2 IS NULL OR account_id = $2)";
         const ITEMS: &str = "SELECT position, url, finished, outcome FROM batch_items WHERE batch_id = $1
             ORDER BY finished, position";
         let batch: Option<BatchRow> = query(BATCH)
@@ -585,6 +590,7 @@ crate::row! {
         account_id: String,
         spaces: String,
         key_spaces: Option<String>,
+        request_id: Option<String>,
         total: i64,
         state: String,
         reason: Option<String>,
@@ -630,6 +636,7 @@ impl BatchRow {
             account: parsed("batches.account_id", &self.account_id)?,
             spaces: spaces_of(&self.spaces)?,
             key_spaces: self.key_spaces.as_deref().map(spaces_of).transpose()?,
+            request: self.request_id,
             created_at: self.created_at,
             cancelled_at: self.cancelled_at,
             journal: Journal::new(place("batches.total", self.total)?, finished, end),

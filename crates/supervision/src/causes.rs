@@ -28,6 +28,6 @@ pub fn name_requests(current: fn() -> Option<String>) {
 }
 
 /// The id of the request that the current task or span belongs to.
-pub(crate) fn current_request() -> Option<String> {
+pub fn current_request() -> Option<String> {
     REQUESTS.get().and_then(|current| current())
 }

@@ -32,7 +32,7 @@ pub mod settings;
 mod times;
 mod unavailable;
 
-pub use causes::name_requests;
+pub use causes::{current_request, name_requests};
 pub use detached::detached;
 pub use directory::{AskError, Directory};
 pub use handle::Handle;

@@ -25,8 +25,16 @@ fn items() -> Vec<Item> {
 async fn batch(world: &World, account: &UserAccountId) -> BatchId {
     let id = world.rng.uuid_v7(now()).into();
     let spaces = [world.rng.uuid_v7(now()).into()];
-    let new =
-        NewBatch { id, kind: BatchKind::Batch, account, spaces: &spaces, key_spaces: None, items: &items(), key: None };
+    let new = NewBatch {
+        id,
+        kind: BatchKind::Batch,
+        account,
+        spaces: &spaces,
+        key_spaces: None,
+        items: &items(),
+        key: None,
+        request: None,
+    };
     assert_eq!(world.store.batch_create(&new, 4, now()).await.unwrap(), BatchCreate::Created);
     id
 }
@@ -148,7 +156,7 @@ on_each_database! {
         for _ in 0..8 {
             let (store, ada, id) = (store.clone(), ada.clone(), world.rng.uuid_v7(now()).into());
             making.spawn(async move {
-                let new = NewBatch { id, kind: BatchKind::Batch, account: &ada, spaces: &[], key_spaces: None, items: &items(), key: None };
+                let new = NewBatch { id, kind: BatchKind::Batch, account: &ada, spaces: &[], key_spaces: None, items: &items(), key: None, request: None };
                 store.batch_create(&new, 3, now()).await.unwrap()
             });
         }
@@ -171,7 +179,7 @@ on_each_database! {
         let create = async |store: &Store, account: &UserAccountId, body: &Digest, seconds: i64| {
             let id: BatchId = world.rng.uuid_v7(at(seconds)).into();
             let key = Some(IdempotencyKey { key: Some("k"), body, since: at(seconds - 60) });
-            let new = NewBatch { id, kind: BatchKind::Batch, account, spaces: &spaces, key_spaces: None, items: &items(), key };
+            let new = NewBatch { id, kind: BatchKind::Batch, account, spaces: &spaces, key_spaces: None, items: &items(), key, request: None };
             (id, store.batch_create(&new, 1, at(seconds)).await.unwrap())
         };
         // Of concurrent requests on two servers, one creates the batch.
@@ -199,7 +207,7 @@ on_each_database! {
         let create = async |body: &Digest| {
             let id: BatchId = world.rng.uuid_v7(now()).into();
             let key = Some(IdempotencyKey { key: None, body, since: now() });
-            let new = NewBatch { id, kind: BatchKind::Import, account: &ada, spaces: &[], key_spaces: None, items: &lines, key };
+            let new = NewBatch { id, kind: BatchKind::Import, account: &ada, spaces: &[], key_spaces: None, items: &lines, key, request: None };
             (id, store.batch_create(&new, 1, now()).await.unwrap())
         };
         let (body, other) = (Digest::of(b"body"), Digest::of(b"other"));

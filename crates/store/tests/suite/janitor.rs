@@ -83,7 +83,7 @@ on_each_database! {
         let items = [Item::Url("https://example.com/".into())];
         let [ended, running] = [0, 1].map(|_| BatchId::from(world.rng.uuid_v7(now())));
         for id in [ended, running] {
-            store.batch_create(&NewBatch { id, kind: BatchKind::Batch, account: &ada, spaces: &[], key_spaces: None, items: &items, key: None }, 4, now()).await.unwrap();
+            store.batch_create(&NewBatch { id, kind: BatchKind::Batch, account: &ada, spaces: &[], key_spaces: None, items: &items, key: None, request: None }, 4, now()).await.unwrap();
         }
         let verdict = FilterVerdict { keep: false, categories: vec![], reason: "off topic".into(), by: VerdictBy::Rules };
         store.verdict_add(world.rng.uuid_v7(now()), &ada, (ended, 0), "a page", &verdict, now()).await.unwrap();

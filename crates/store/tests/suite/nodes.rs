@@ -51,8 +51,16 @@ async fn names(store: &Store) -> Vec<String> {
 async fn batch(world: &World, id: BatchId) {
     let ada = world.account("ada@example.com").await;
     let items = [Item::Url("https://example.com/".into())];
-    let new =
-        NewBatch { id, kind: BatchKind::Batch, account: &ada, spaces: &[], key_spaces: None, items: &items, key: None };
+    let new = NewBatch {
+        id,
+        kind: BatchKind::Batch,
+        account: &ada,
+        spaces: &[],
+        key_spaces: None,
+        items: &items,
+        key: None,
+        request: None,
+    };
     assert_eq!(world.store.batch_create(&new, 4, now()).await.unwrap(), BatchCreate::Created);
 }
 
