@@ -12,11 +12,7 @@ use serde_json::json;
 use wire::ops::{ActPage, ActShown};
 
 use super::refusal::Refusal;
-use super::request::OpsQuery;
-
-/// Acts of a page, and the maximum.
-const LIMIT: usize = 50;
-const LIMIT_MAX: usize = 200;
+use super::request::{self, LIMIT_MAX, OpsQuery};
 
 /// Maximum number of acts that are read for one page, which bounds the time of a rare filter.
 const SEARCHED_MAX: usize = 2_000;
@@ -36,10 +32,7 @@ pub struct Asked {
 /// `GET /ops/v1/acts`: acts of operators, newest first.
 pub async fn list(State(app): State<App>, OpsQuery(asked): OpsQuery<Asked>) -> Result<Json<ActPage>, Refusal> {
     let Asked { act, target, by, since, mut before, limit } = asked;
-    let limit = limit.unwrap_or(LIMIT);
-    if !(1..=LIMIT_MAX).contains(&limit) {
-        return Err(Refusal::invalid("invalid_query", format!("limit must be 1 to {LIMIT_MAX}")));
-    }
+    let limit = request::limit(limit)?;
     let (filter, mut acts, mut searched) = (ActFilter { act, target, by }, Vec::new(), 0);
     loop {
         let page = app.store.acts(before, LIMIT_MAX).await.map_err(|error| Refusal::fault(&error))?;

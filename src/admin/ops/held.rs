@@ -17,7 +17,7 @@ use wire::ops::{HeldEndRequest, HeldEnded, HeldPage, HeldSelection};
 
 use super::door::RequestedAct;
 use super::refusal::Refusal;
-use super::request::{OpsQuery, body, reason};
+use super::request::{self, OpsQuery, body, reason};
 
 /// Maximum number of events of a request.
 const ENDED_MAX: usize = 1_000;
@@ -51,10 +51,7 @@ pub async fn list(
         Some("any") => None,
         Some(state) => Some(state.parse().map_err(|error: &str| invalid(format!("state: {error}")))?),
     };
-    let limit = limit.unwrap_or(50);
-    if !(1..=200).contains(&limit) {
-        return Err(invalid("limit: expected 1 to 200".to_owned()));
-    }
+    let limit = request::limit(limit)?;
     let filter = HeldFilter { state, before, ..filter(&selection).map_err(invalid)? };
     let entries = app.store.held_list(&filter, limit).await?;
     let next = entries.last().filter(|_| entries.len() == limit).map(|entry| entry.id);

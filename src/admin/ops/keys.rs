@@ -16,7 +16,7 @@ use wire::ops::{KeyList, KeyShown, ObjectChanged, QuarantineRequest, ReasonReque
 use super::door::RequestedAct;
 use super::pauses::begin_as;
 use super::refusal::Refusal;
-use super::request::{LASTS, OpsQuery, body, lasting, reason};
+use super::request::{self, LASTS, OpsQuery, body, lasting, reason};
 
 /// The query of the list.
 #[derive(Deserialize)]
@@ -30,19 +30,12 @@ pub struct KeyQuery {
     limit: Option<usize>,
 }
 
-/// Keys of a list, and the maximum.
-const LIMIT: usize = 50;
-const LIMIT_MAX: usize = 200;
-
 /// `GET /ops/v1/keys`: keys with recently crashed or quarantined actors.
 pub async fn list(
     State(app): State<App>,
     OpsQuery(KeyQuery { kind, key, request, account, order, limit }): OpsQuery<KeyQuery>,
 ) -> Result<Json<KeyList>, Refusal> {
-    let limit = limit.unwrap_or(LIMIT);
-    if !(1..=LIMIT_MAX).contains(&limit) {
-        return Err(Refusal::invalid("invalid_query", format!("limit must be 1 to {LIMIT_MAX}")));
-    }
+    let limit = request::limit(limit)?;
     let kind = kind.as_deref().map(keyed).transpose()?;
     let mut keys = match account {
         Some(account) => app.keys_of_account(&account).await?,

@@ -57,6 +57,17 @@ pub fn only_reason(bytes: &Bytes) -> Result<ActReason, Refusal> {
     reason(why.as_deref())
 }
 
+/// Entries of a page, and the maximum.
+const LIMIT: usize = 50;
+pub const LIMIT_MAX: usize = 200;
+
+/// The parameter `limit`: the number of entries of a page.
+pub fn limit(asked: Option<usize>) -> Result<usize, Refusal> {
+    let limit = asked.unwrap_or(LIMIT);
+    let invalid = || Refusal::invalid("invalid_query", format!("limit must be 1 to {LIMIT_MAX}"));
+    (1..=LIMIT_MAX).contains(&limit).then_some(limit).ok_or_else(invalid)
+}
+
 /// Maximum number of names that a refusal lists.
 const NAMES_MAX: usize = 8;
 
