@@ -108,16 +108,13 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
             return Ok(());
         }
         Command::Actor(command) => return actor::run(command, settings).await,
+        Command::Tap(options) => return tap::run(options, settings).await,
         Command::Node(node::Command::Drain(change)) => return node::change(settings, true, change).await,
         Command::Node(node::Command::Undrain(change)) => return node::change(settings, false, change).await,
         Command::Node(node::Command::Actors(options)) => return node::actors(settings, options).await,
         Command::Node(node::Command::RestartActor(options)) => return node::restart_actor(settings, options).await,
         _ => {}
     }
-    let command = match command {
-        Command::Tap(options) => return tap::run(options, settings).await,
-        command => command,
-    };
     let context = AdminContext::open(settings).await?;
     let result = match command {
         Command::Account(command) => account::run(command, &context).await,

@@ -22,6 +22,9 @@ use super::contract::{IntakeOutcome, Sender};
 /// Maximum number of samples of a tap in a second.
 pub const SAMPLES_PER_SECOND_MAX: u32 = 50;
 
+/// The values of [`TapSample::outcome`].
+pub const OUTCOMES: [&str; 4] = ["forwarded", "held", "passed_through", IntakeOutcome::UNAVAILABLE];
+
 /// Samples that wait for a reader.
 const WAITING_MAX: usize = 64;
 
@@ -45,7 +48,7 @@ pub struct TapSample {
     pub at: Timestamp,
     /// Who is charged for it, such as `account:ID`.
     pub payer: String,
-    /// `forwarded`, `held`, `passed_through` or `unavailable`.
+    /// One of [`OUTCOMES`].
     pub outcome: &'static str,
     /// Why it was not forwarded.
     pub reason: Option<String>,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use app::App;
 use app::acts::shown;
+use app::phase::Phases;
 use axum::body::{Body, Bytes};
 use axum::extract::{Extension, State};
 use axum::http::header::CONTENT_TYPE;
@@ -15,7 +16,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use domain::act::ActAuthor;
 use domain::ids::EventId;
-use futures_util::stream::{self, StreamExt as _};
+use futures_util::stream::{self, Stream, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -83,13 +84,13 @@ pub async fn watch(
         let piece = watch.next().await?;
         Some((piece, watch))
     });
-    let events = events.take_until(async move { phases.stopping().await }).map(Ok::<_, Infallible>);
-    Ok(server_sent(Body::from_stream(events)))
+    Ok(server_sent(events, phases))
 }
 
-/// The response with server-sent events.
-pub fn server_sent(body: Body) -> Response {
-    let mut response = Response::new(body);
+/// The response with server-sent events, which ends when the node stops.
+pub fn server_sent(events: impl Stream<Item = Bytes> + Send + 'static, phases: Phases) -> Response {
+    let events = events.take_until(async move { phases.stopping().await }).map(Ok::<_, Infallible>);
+    let mut response = Response::new(Body::from_stream(events));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));

@@ -1,10 +1,9 @@
 //! `GET /ops/v1/tap`: samples of the events that senders submit to this node, without their content, as server-sent events.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
-use actors::intake::tap::{TapFilter, TapSample};
-use axum::body::{Body, Bytes};
+use actors::intake::tap::{OUTCOMES, TapFilter, TapSample};
+use axum::body::Bytes;
 use axum::extract::{Extension, State};
 use axum::response::Response;
 use domain::act::ActOutcome;
@@ -28,9 +27,6 @@ const LASTS_MAX: Duration = Duration::from_mins(1);
 
 /// Time without a sample after which a comment is sent.
 const QUIET: Duration = Duration::from_secs(15);
-
-/// Names of the outcomes.
-const OUTCOMES: [&str; 4] = ["forwarded", "held", "passed_through", "unavailable"];
 
 /// The query of a tap.
 #[derive(Deserialize)]
@@ -78,9 +74,7 @@ pub async fn watch(
     });
     let samples = samples.take_until(tokio::time::sleep_until(end));
     let last = stream::iter([Bytes::from_static(b"event: end\ndata: {}\n\n")]);
-    let events = begun.chain(samples).chain(last);
-    let events = events.take_until(async move { phases.stopping().await }).map(Ok::<_, Infallible>);
-    Ok(server_sent(Body::from_stream(events)))
+    Ok(server_sent(begun.chain(samples).chain(last), phases))
 }
 
 fn described(sample: TapSample) -> TapEntry {

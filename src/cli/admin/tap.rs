@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use actors::intake::tap::OUTCOMES;
 use app::config::Settings;
 use clap::Args;
 use domain::act::ActReason;
@@ -26,7 +27,7 @@ pub struct TapOptions {
     #[arg(long, value_name = "N", default_value_t = 1)]
     one_in: u64,
     /// Show only events with this outcome
-    #[arg(long, value_parser = ["forwarded", "held", "passed_through", "unavailable"])]
+    #[arg(long, value_parser = OUTCOMES)]
     outcome: Option<String>,
     /// Show only events that are charged to this account
     #[arg(long)]
@@ -42,14 +43,14 @@ pub struct TapOptions {
 }
 
 /// Prints samples through the operator's socket until the tap or a signal ends.
-pub async fn run(options: TapOptions, settings: &Settings) -> Done {
+pub async fn run(options: &TapOptions, settings: &Settings) -> Done {
     let TapOptions { lasts, one_in, outcome, account, machine, reason, format } = options;
     let mut parameters = vec![("one_in", one_in.to_string()), ("reason", reason.as_str().to_owned())];
-    parameters.extend(outcome.map(|outcome| ("outcome", outcome)));
-    parameters.extend(account.map(|account| ("account", account.to_string())));
+    parameters.extend(outcome.clone().map(|outcome| ("outcome", outcome)));
+    parameters.extend(account.as_ref().map(|account| ("account", account.to_string())));
     parameters.extend(machine.map(|machine| ("machine", machine.to_string())));
     let mut endings = Endings::watch()?;
-    let mut samples = TapSamples::open(&OperatorClient::of(settings)?, lasts, parameters).await?;
+    let mut samples = TapSamples::open(&OperatorClient::of(settings)?, *lasts, parameters).await?;
     loop {
         let sample = tokio::select! {
             _ = endings.next() => return Ok(()),
