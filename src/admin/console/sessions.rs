@@ -129,13 +129,7 @@ impl ConsoleSessions {
     /// Keeps a sign-in until the browser returns.
     pub fn leave(&self, id: SecretHash, errand: ProviderErrand) {
         let mut errands = self.errands.lock().unwrap_or_else(PoisonError::into_inner);
-        errands.retain(|_, other| errand.begun_at - other.begun_at < RETURNS_WITHIN);
-        if errands.len() >= SESSIONS_MAX
-            && let Some(oldest) = errands.iter().min_by_key(|(_, errand)| errand.begun_at).map(|(id, _)| *id)
-        {
-            errands.remove(&oldest);
-        }
-        errands.insert(id, errand);
+        insert(&mut errands, (id, errand), |errand| errand.begun_at, RETURNS_WITHIN);
     }
 
     /// The sign-in of a browser that returned. It returns once.
@@ -146,14 +140,7 @@ impl ConsoleSessions {
 
     /// Adds a session.
     pub fn add(&self, id: SecretHash, session: BrowserSession) {
-        let mut sessions = self.locked();
-        sessions.retain(|_, other| session.signed_in_at - other.signed_in_at < LASTS);
-        if sessions.len() >= SESSIONS_MAX
-            && let Some(oldest) = sessions.iter().min_by_key(|(_, session)| session.signed_in_at).map(|(id, _)| *id)
-        {
-            sessions.remove(&oldest);
-        }
-        sessions.insert(id, session);
+        insert(&mut self.locked(), (id, session), |session| session.signed_in_at, LASTS);
     }
 
     /// Ends a session.
@@ -194,6 +181,22 @@ impl ConsoleSessions {
             id,
         })
     }
+}
+
+/// Inserts an entry. Entries that have ended are removed, and the oldest one if there are too many.
+fn insert<T>(
+    entries: &mut HashMap<SecretHash, T>,
+    (id, new): (SecretHash, T),
+    begun_at: impl Fn(&T) -> Timestamp,
+    lasts: TimeDelta,
+) {
+    entries.retain(|_, other| begun_at(&new) - begun_at(other) < lasts);
+    if entries.len() >= SESSIONS_MAX
+        && let Some(oldest) = entries.iter().min_by_key(|(_, entry)| begun_at(entry)).map(|(id, _)| *id)
+    {
+        entries.remove(&oldest);
+    }
+    entries.insert(id, new);
 }
 
 /// The secret in the cookie of this name, and whether it has the prefix of https. A name that occurs twice was set by another party too.
