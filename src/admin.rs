@@ -106,9 +106,9 @@ fn introduce(app: &App, readiness: &Readiness, phases: &Phases, listeners: Liste
         let is_draining = phases.is_leaving();
         Box::pin(async move {
             let app = app?;
-            let report = readiness.look(&app, &phases).await;
+            let (report, tree) = readiness.look(&app, &phases).await;
             let crashed_keys = app.keyed_actors().crashed(app.clock.now());
-            Some(Standing { unready: report.reasons(), is_draining, crashed_keys, tree: json!(report.tree) })
+            Some(Standing { unready: report.reasons(), is_draining, crashed_keys, tree: json!(tree.ok()) })
         })
     });
     app.nodes.introduce(listeners.public.to_string(), listeners.operator.to_string(), standing);
@@ -130,7 +130,7 @@ async fn known_host(State(app): State<App>, request: Request, next: Next) -> Res
 }
 
 async fn ready(State(AdminState { app, phases, readiness, .. }): State<AdminState>) -> Response {
-    let report = readiness.look(&app, &phases).await;
+    let (report, _) = readiness.look(&app, &phases).await;
     let draining = phases.is_leaving();
     let ready = report.failing.is_empty() && !draining;
     let word = |good: bool| if good { "ok" } else { "failing" };

@@ -15,7 +15,6 @@ use domain::{Timestamp, reasons};
 use supervision::root::Node;
 
 use super::AdminState;
-use super::ops::TREE_DEADLINE;
 use super::readiness::{Failing, pace};
 use super::throughput::{Totals, last_minute};
 use super::words::{budget_words, grouped, pace_words, purpose, status_words, trouble};
@@ -115,16 +114,14 @@ struct NodeRow {
 pub(super) async fn show(State(state): State<AdminState>) -> Response {
     let AdminState { app, phases, readiness, gauges, held, throughput } = &state;
     let now = app.clock.now();
-    let (report, (), tree, held) = tokio::join!(
+    let ((report, tree), (), held) = tokio::join!(
         readiness.look(app, phases),
         gauges.refresh(app),
-        app.root.tree(TREE_DEADLINE),
         held.answer(pace(app).of_counts(), || {
             let store = app.store.clone();
             async move { store.held_counts().await.map_err(|error| reasons(&error)) }
         })
     );
-    let tree = tree.map_err(|refusal| refusal.to_string());
     let held = held.map(|counts| {
         let row = |count: &store::held::HeldCount| HeldRow {
             reason: count.reason.as_str(),

@@ -97,8 +97,6 @@ pub(super) struct Report {
     /// Failures that do not make the server unready: failures of an external statistics service or of witnesses, differences between
     /// nodes, acts of operators that wait, overridden settings, pauses, and a drain.
     pub(super) degraded: Vec<Failing>,
-    /// The actors that were judged; `None` if the supervisor did not answer.
-    pub(super) tree: Option<Node>,
 }
 
 impl Report {
@@ -130,8 +128,8 @@ impl Report {
 }
 
 impl Readiness {
-    /// Probes all parts and returns the report.
-    pub(super) async fn look(&self, app: &App, phases: &Phases) -> Report {
+    /// Probes all parts. Returns the report and the actors, or why the supervisor did not answer.
+    pub(super) async fn look(&self, app: &App, phases: &Phases) -> (Report, Result<Node, String>) {
         let pace = pace(app);
         let upstream = app.upstream.refusal().map(|reason| Failing { part: UPSTREAM, reason });
         let nodes = app.nodes.seen().differences.into_iter().map(|found| Failing { part: NODES, reason: found.text });
@@ -187,14 +185,12 @@ impl Readiness {
                 report.fails("disk", reason);
             }
         }
-        match tree {
-            Ok(root) => {
-                judge(&root, stalled_after(app), &mut report);
-                report.tree = Some(root);
-            }
-            Err(refusal) => report.fails("actors", refusal.to_string()),
+        let tree = tree.map_err(|refusal| refusal.to_string());
+        match &tree {
+            Ok(root) => judge(root, stalled_after(app), &mut report),
+            Err(refusal) => report.fails("actors", refusal),
         }
-        report
+        (report, tree)
     }
 
     /// The embedded log, if there is one.
