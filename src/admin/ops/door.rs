@@ -122,19 +122,20 @@ pub async fn enter(State(entrance): State<Entrance>, mut request: Request, next:
 /// The answer to a request that is an act.
 async fn carried_out(entrance: Entrance, requested: RequestedAct, request: Request, next: Next) -> Response {
     let Entrance { app, path, running, .. } = entrance;
-    let (mut request, begun) = match once::begin(&app, &requested.act.by, requested.id, request).await {
+    let (mut parts, body) = request.into_parts();
+    let object = match RawPathParams::from_request_parts(&mut parts, &()).await {
+        Ok(parameters) => once::object_of(path, &parameters),
+        Err(error) => return Refusal::not_found(error.to_string()).into_response(),
+    };
+    parts.extensions.insert(requested.clone());
+    let request = Request::from_parts(parts, body);
+    let (request, begun) = match once::begin(&app, &requested.act.by, requested.id, request).await {
         Ok(begun) => begun,
         Err(response) => return response,
     };
-    request.extensions_mut().insert(requested.clone());
-    let (mut parts, body) = request.into_parts();
-    let parameters = RawPathParams::from_request_parts(&mut parts, &()).await;
-    let act = match &parameters {
-        Ok(parameters) => running.begin(once::object_of(path, parameters)),
-        Err(error) => return Refusal::not_found(error.to_string()).into_response(),
-    };
+    let act = running.begin(object);
     let response = match &act {
-        Some(_) => next.run(Request::from_parts(parts, body)).await,
+        Some(_) => next.run(request).await,
         None => once::in_progress().into_response(),
     };
     let response = with_record(&app, &requested, response).await;
