@@ -26,6 +26,7 @@ use app::services::oidc::Providers;
 use app::{App, BuildError};
 use axum::Router;
 use axum::extract::FromRef;
+use domain::live::Live;
 use domain::{Clock, Rng};
 use supervision::TreeExit;
 use tokio::net::{TcpListener, TcpSocket};
@@ -33,7 +34,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use self::accept::{ConnectionLimits, Door, LimitsInForce, Service, accept};
+use self::accept::{ConnectionLimits, Door, Service, accept};
 use self::head_bytes::HeadLimits;
 use self::head_timer::HeadDeadlines;
 use self::operator_socket::SocketFile;
@@ -103,10 +104,11 @@ impl Server {
         let app = Box::pin(App::build(configured, urls, (clock, rng), log)).await?;
         let state = api::state(app.clone(), providers, phases.clone(), web::for_browsers())?;
         let http = &app.settings.http;
-        let limits = limits_in_force(&app, &state.memory);
+        let limits = connection_limits(&app, Arc::clone(&state.memory));
         let places_total = descriptors::connections(http).min(Semaphore::MAX_PERMITS);
         let places = Arc::new(Semaphore::new(places_total));
-        let addresses = Addresses::new(http.connections_per_address_max, &http.trusted_proxies);
+        let per_address_max = app.live.part(|settings| settings.http.connections_per_address_max);
+        let addresses = Addresses::new(per_address_max, &http.trusted_proxies);
         let public_door = || Door::Public { places: Arc::clone(&places), places_total, addresses: addresses.clone() };
         let service = Service::Public(api::service(state.clone(), web::router(&state)));
         let mut listeners = vec![tokio::spawn(accept(public, service, public_door(), limits.clone(), phases.clone()))];
@@ -122,9 +124,10 @@ impl Server {
         let admin_service = crate::admin::router(app.clone(), phases.clone(), listeners_of, (&providers, &rates));
         let admin_service = Service::Router(admin_service);
         // The operators' listener stops last, with the process, so that operators can observe the draining.
-        // Operators get memory of their own for heads.
-        let heads_of_operators = HeadLimits::apart(http.head_bytes_max, connections_max).memory;
-        let admin_limits = limits_in_force(&app, &heads_of_operators);
+        let heads_of_operators = ReceiveMemory::new(
+            app.live.part(move |settings| settings.http.head_bytes_max.saturating_mul(connections_max)),
+        );
+        let admin_limits = connection_limits(&app, heads_of_operators);
         let mut operators = Vec::new();
         let mut socket_file = None;
         if let Some((socket, file)) = operator_socket::bind(&app.settings) {
@@ -185,6 +188,11 @@ impl Server {
     }
 }
 
+/// The limits of a listener's connections. Their heads share this memory.
+fn connection_limits(app: &App, memory: Arc<ReceiveMemory>) -> Live<ConnectionLimits> {
+    app.live.part(move |settings| ConnectionLimits::of(settings, &memory))
+}
+
 /// Serves a router without the APIs, such as the router of `attache otlp`, until the phase is stopping.
 pub async fn serve_router(listener: TcpListener, router: Router, connections_max: usize, phases: Phases) {
     let HttpSettings { head_bytes_max, unread_bytes_max, unread_deadline, .. } = HttpSettings::default();
@@ -200,23 +208,7 @@ pub async fn serve_router(listener: TcpListener, router: Router, connections_max
         places_total: connections_max,
         addresses: Addresses::new(connections_max, &[]),
     };
-    accept(listener, Service::Router(router), door, Arc::new(move || limits.clone()), phases).await;
-}
-
-/// The limits of connections by the live settings, with this memory for heads.
-fn limits_in_force(app: &App, memory: &Arc<ReceiveMemory>) -> LimitsInForce {
-    let (app, memory) = (app.clone(), Arc::clone(memory));
-    Arc::new(move || {
-        let settings = app.live.get();
-        let http = &settings.http;
-        ConnectionLimits {
-            heads: HeadDeadlines { head: http.head_deadline, idle: http.idle_deadline },
-            head_bytes: HeadLimits { bytes_max: http.head_bytes_max, memory: Arc::clone(&memory) },
-            unread: UnreadLimits { bytes_max: http.unread_bytes_max, deadline: http.unread_deadline },
-            write_deadline: http.write_deadline,
-            drain: settings.shutdown.drain_deadline / 2,
-        }
-    })
+    accept(listener, Service::Router(router), door, limits, phases).await;
 }
 
 /// Timeout of each step of a client of [`serve_router`].

@@ -17,11 +17,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use chrono::TimeDelta;
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 use domain::Timestamp;
+use domain::live::Live;
 use domain::usage::{ByPlan, Day, Plan};
 use serde::{Deserialize, Serialize};
 use store::budget::Spent;
@@ -33,9 +33,6 @@ const KNOWN_MAX: usize = 100_000;
 
 /// Time after which a spent quota is read again.
 const REREAD_AFTER: TimeDelta = TimeDelta::seconds(1);
-
-/// Time of the reading of counts with a quota that is no longer in force.
-const OUTDATED: Timestamp = Timestamp::MIN_UTC;
 
 /// Passes between two writes of the counts of accounts.
 const PASSES_OF_ACCOUNTS: u64 = 10;
@@ -77,17 +74,10 @@ pub enum BudgetDecision {
 #[derive(Debug, Clone)]
 pub struct Budgets {
     store: Store,
-    quotas: Arc<ArcSwap<BudgetQuotas>>,
+    settings: Live<BudgetSettings>,
+    /// Bytes a day of an account; 0 is no limit.
+    accounts: Live<ByPlan<u64>>,
     known: Arc<DashMap<Sender, Known>>,
-}
-
-/// The quotas in force.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BudgetQuotas {
-    /// Of each sender without an account.
-    pub unattached: BudgetSettings,
-    /// Bytes a day of an account, by its plan; 0 is no limit.
-    pub accounts: ByPlan<u64>,
 }
 
 /// The counts of a sender.
@@ -98,8 +88,9 @@ struct Known {
     written: Spent,
     /// Counts of this node that are not in the store yet; negative for events that were given back after they were written.
     ours: Spent,
-    limits: BudgetSettings,
-    /// When `written` and `limits` were read.
+    /// The plan of an account; `None` for a sender without an account.
+    plan: Option<Plan>,
+    /// When `written` and `plan` were read.
     read_at: Timestamp,
 }
 
@@ -113,17 +104,13 @@ pub struct BudgetState {
 }
 
 impl Budgets {
-    /// Starts with no counts.
-    pub fn new(store: Store, quotas: BudgetQuotas) -> Self {
-        Self { store, quotas: Arc::new(ArcSwap::from_pointee(quotas)), known: Arc::default() }
-    }
-
-    /// Puts other quotas in force. The next event of each sender is counted with them.
-    pub fn set_quotas(&self, quotas: BudgetQuotas) {
-        if **self.quotas.load() != quotas {
-            self.quotas.store(Arc::new(quotas));
-            self.known.alter_all(|_, slot| Known { read_at: OUTDATED, ..slot });
-        }
+    /// Starts with no counts. `accounts`: bytes a day, by plan.
+    pub fn new(
+        store: Store,
+        settings: impl Into<Live<BudgetSettings>>,
+        accounts: impl Into<Live<ByPlan<u64>>>,
+    ) -> Self {
+        Self { store, settings: settings.into(), accounts: accounts.into(), known: Arc::default() }
     }
 
     /// Counts one event of a sender, unless its quota is spent.
@@ -132,9 +119,9 @@ impl Budgets {
         let today = Day::of(now);
         if let Some(mut slot) = self.known.get_mut(sender)
             && slot.day == today
-            && !slot.is_outdated()
         {
-            let decision = slot.count(bytes, now);
+            let limits = self.limits(slot.plan);
+            let decision = slot.count(bytes, limits, now);
             let is_fresh = (now - slot.read_at).abs() < REREAD_AFTER;
             if decision == BudgetDecision::Taken || is_fresh {
                 return Ok(decision);
@@ -146,41 +133,48 @@ impl Budgets {
                 return Ok(BudgetDecision::Crowded);
             }
         }
-        let BudgetState { spent: written, limits } = self.stored(sender, today).await?;
+        let (written, plan) = self.stored(sender, today).await?;
         let mut slot = match self.known.entry(sender.clone()) {
             Entry::Occupied(mut slot) if slot.get().day == today => {
                 let counts = slot.get_mut();
                 // Another request, or the keeper, may have read a newer sum.
                 counts.written.events = counts.written.events.max(written.events);
                 counts.written.bytes = counts.written.bytes.max(written.bytes);
-                (counts.limits, counts.read_at) = (limits, now);
+                (counts.plan, counts.read_at) = (plan, now);
                 slot.into_ref()
             }
-            entry => entry.insert(Known { day: today, written, ours: Spent::default(), limits, read_at: now }),
+            entry => entry.insert(Known { day: today, written, ours: Spent::default(), plan, read_at: now }),
         };
-        Ok(slot.count(bytes, now))
+        Ok(slot.count(bytes, self.limits(plan), now))
     }
 
     /// Current usage and limits of the sender, according to this node.
     #[boxed]
     pub async fn state(&self, sender: &Sender, now: Timestamp) -> Result<BudgetState, StoreError> {
         let today = Day::of(now);
-        let stored = self.stored(sender, today).await?;
+        let (spent, plan) = self.stored(sender, today).await?;
         let pending = self.known.get(sender).filter(|entry| entry.day == today).map(|entry| entry.ours);
-        Ok(BudgetState { spent: sum(stored.spent, pending.unwrap_or_default()), ..stored })
+        Ok(BudgetState { spent: sum(spent, pending.unwrap_or_default()), limits: self.limits(plan) })
     }
 
-    /// The stored counts of all nodes, and the limits.
-    async fn stored(&self, sender: &Sender, today: Day) -> Result<BudgetState, StoreError> {
+    /// The stored counts of all nodes, and the plan of an account.
+    async fn stored(&self, sender: &Sender, today: Day) -> Result<(Spent, Option<Plan>), StoreError> {
         let spent = self.store.budget_spent(sender, today).await?;
-        let limits = match sender {
+        let plan = match sender {
             Sender::Account(account) => {
-                let plan = self.store.account_by_id(account).await?.map_or(Plan::Free, |account| account.plan);
-                BudgetSettings { events_per_day: 0, bytes_per_day: self.quotas.load().accounts.of(plan) }
+                Some(self.store.account_by_id(account).await?.map_or(Plan::Free, |account| account.plan))
             }
-            Sender::Machine(_) | Sender::Registration(_) => self.quotas.load().unattached,
+            Sender::Machine(_) | Sender::Registration(_) => None,
         };
-        Ok(BudgetState { spent, limits })
+        Ok((spent, plan))
+    }
+
+    /// The limits in force for an account with this plan, or for a sender without an account.
+    fn limits(&self, plan: Option<Plan>) -> BudgetSettings {
+        match plan {
+            Some(plan) => BudgetSettings { events_per_day: 0, bytes_per_day: self.accounts.get().of(plan) },
+            None => **self.settings.get(),
+        }
     }
 
     /// Subtracts an event from the counts: it was counted on the day of `then`, and was refused or failed.
@@ -220,16 +214,11 @@ impl Budgets {
 }
 
 impl Known {
-    /// Whether its quota was changed since it was read.
-    fn is_outdated(&self) -> bool {
-        self.read_at == OUTDATED
-    }
-
-    fn count(&mut self, bytes: usize, now: Timestamp) -> BudgetDecision {
+    fn count(&mut self, bytes: usize, limits: BudgetSettings, now: Timestamp) -> BudgetDecision {
         let exceeds = |limit: u64, spent: i64| limit > 0 && spent > i64::try_from(limit).unwrap_or(i64::MAX);
         let one = of_one(bytes);
         let spent = sum(sum(self.written, self.ours), one);
-        let BudgetSettings { bytes_per_day, events_per_day } = self.limits;
+        let BudgetSettings { bytes_per_day, events_per_day } = limits;
         if exceeds(events_per_day, spent.events) || exceeds(bytes_per_day, spent.bytes) {
             let tomorrow = self.day.next().begin();
             return BudgetDecision::Spent { retry_after: (tomorrow - now).to_std().unwrap_or_default() };
@@ -239,8 +228,8 @@ impl Known {
     }
 
     /// Whether the unwritten part is large enough to matter to other nodes.
-    fn is_much(&self) -> bool {
-        self.limits.bytes_per_day > 0 && self.ours.bytes.unsigned_abs() > self.limits.bytes_per_day / 64
+    fn is_much(&self, BudgetSettings { bytes_per_day, .. }: BudgetSettings) -> bool {
+        bytes_per_day > 0 && self.ours.bytes.unsigned_abs() > bytes_per_day / 64
     }
 
     fn is_unwritten(&self) -> bool {
@@ -270,7 +259,9 @@ impl Pass for BudgetKeeper {
     async fn run(&self, passes: &mut u64) -> Result<Next, PassError> {
         domain::failpoint!("budget.pass");
         let all = passes.is_multiple_of(PASSES_OF_ACCOUNTS) || self.0.known.len() > KNOWN_MAX / 2;
-        let is_due = |sender: &Sender, entry: &Known| all || !matches!(sender, Sender::Account(_)) || entry.is_much();
+        let is_due = |sender: &Sender, entry: &Known| {
+            all || !matches!(sender, Sender::Account(_)) || entry.is_much(self.0.limits(entry.plan))
+        };
         let written = self.0.write(is_due).await;
         *passes += 1;
         written.map(|()| Next::AfterPause)
@@ -300,10 +291,6 @@ mod tests {
         Sender::Machine(Rng::system().uuid_v7(now()).into())
     }
 
-    fn quotas(events_per_day: u64, bytes_per_day: u64) -> BudgetQuotas {
-        BudgetQuotas { unattached: BudgetSettings { bytes_per_day, events_per_day }, accounts: ByPlan::new(|_| 0) }
-    }
-
     fn is_spent(asked: BudgetDecision) -> bool {
         matches!(asked, BudgetDecision::Spent { .. })
     }
@@ -311,7 +298,9 @@ mod tests {
     #[tokio::test]
     async fn counts_survive_the_process_and_are_shared_by_all() {
         let (store, _folder) = store().await;
-        let budgets = || Budgets::new(store.clone(), quotas(5, 100));
+        let budgets = || {
+            Budgets::new(store.clone(), BudgetSettings { events_per_day: 5, bytes_per_day: 100 }, ByPlan::new(|_| 0))
+        };
         let (one, other, sender) = (budgets(), budgets(), sender());
         for budgets in [&one, &other, &one, &other] {
             assert_eq!(budgets.take(&sender, 10, now()).await.unwrap(), BudgetDecision::Taken);
@@ -339,30 +328,30 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_quota_decides_about_the_next_event_and_all_of_the_day_count() {
+    async fn a_changed_quota_is_in_force_at_once_and_counts_what_the_day_has_used() {
         let (store, _folder) = store().await;
-        let (budgets, sender) = (Budgets::new(store, quotas(9, 0)), sender());
-        for _ in 0..3 {
-            assert_eq!(budgets.take(&sender, 1, now()).await.unwrap(), BudgetDecision::Taken);
-        }
-        budgets.set_quotas(quotas(3, 0));
-        assert!(is_spent(budgets.take(&sender, 1, now()).await.unwrap()));
-        budgets.set_quotas(quotas(4, 0));
-        assert_eq!(budgets.take(&sender, 1, now()).await.unwrap(), BudgetDecision::Taken, "at once, without a new day");
-        assert!(is_spent(budgets.take(&sender, 1, now()).await.unwrap()));
+        let settings = Live::new(BudgetSettings { events_per_day: 3, bytes_per_day: 0 });
+        let accounts = Live::new(ByPlan::new(|_| 100_u64));
+        let budgets = Budgets::new(store, settings.clone(), accounts.clone());
+        let (machine, account) = (sender(), Sender::Account("ada1".parse().unwrap()));
+        let took = async |sender: &Sender| budgets.take(sender, 40, now()).await.unwrap() == BudgetDecision::Taken;
+        assert!(took(&machine).await && took(&machine).await && took(&account).await);
+        settings.set(BudgetSettings { events_per_day: 2, bytes_per_day: 0 });
+        accounts.set(ByPlan::new(|_| 79));
+        assert!(!took(&machine).await && !took(&account).await);
+        let limits = budgets.state(&account, now()).await.unwrap().limits;
+        assert_eq!(limits, BudgetSettings { events_per_day: 0, bytes_per_day: 79 });
+        settings.set(BudgetSettings { events_per_day: 0, bytes_per_day: 120 });
+        accounts.set(ByPlan::new(|_| 80));
+        assert!(took(&machine).await && !took(&machine).await);
+        assert!(took(&account).await && !took(&account).await);
     }
 
     #[tokio::test]
     async fn memory_is_bounded_and_forgets_nothing_that_is_not_written() {
         let (store, _folder) = store().await;
-        let budgets = Budgets::new(store, quotas(1, 0));
-        let known = |ours| Known {
-            day: Day::of(now()),
-            written: Spent::default(),
-            ours,
-            limits: quotas(1, 0).unattached,
-            read_at: now(),
-        };
+        let budgets = Budgets::new(store, BudgetSettings { events_per_day: 1, bytes_per_day: 0 }, ByPlan::new(|_| 0));
+        let known = |ours| Known { day: Day::of(now()), written: Spent::default(), ours, plan: None, read_at: now() };
         let first = sender();
         assert_eq!(budgets.take(&first, 1, now()).await.unwrap(), BudgetDecision::Taken);
         while budgets.known.len() < KNOWN_MAX {

@@ -84,13 +84,13 @@ impl Ingestion {
         pauses.check_account(ServicePart::Batches, account)?;
         let now = clock.now();
         let id = rng.uuid_v7(now).into();
-        let since = now - settings.idempotency_kept;
+        let since = now - settings.get().idempotency_kept;
         let key = repeat.as_ref().map(|Repeatable { key, body }| IdempotencyKey { key: key.as_deref(), body, since });
         let request = supervision::current_request();
         let (key_spaces, request) = (key_spaces.as_deref(), request.as_deref());
         let new = NewBatch { id, kind: *kind, account, spaces, key_spaces, items, key, request };
         let running_max = match kind {
-            BatchKind::Batch => settings.running_max,
+            BatchKind::Batch => settings.get().running_max,
             BatchKind::Import => *imports_running_max,
         };
         match store.batch_create(&new, running_max, now).await? {

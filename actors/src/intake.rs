@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use domain::envelope::{AgentKinds, Sealed};
+use domain::live::Live;
 use futures_util::FutureExt as _;
 use store::held::{HeldEntry, Sender as HeldSender};
 use supervision::{ActorSettings, ChildSpec, Handle, Unavailable};
@@ -51,15 +52,20 @@ pub struct Intake {
     ordered: Handle<OrderMessage>,
     processor: Arc<EventProcessor>,
     slots: RandomState,
-    body_bytes_max: usize,
+    body_bytes_max: Live<usize>,
     agents: Arc<AgentKinds>,
     /// The samples that operators watch.
     pub taps: Taps,
 }
 
 impl Intake {
-    /// `settings`: limits of the ordered path. The actors do not run yet.
-    pub fn new(processor: EventProcessor, body_bytes_max: usize, agents: AgentKinds, settings: &ActorSettings) -> Self {
+    /// `body_bytes_max`: maximum size of an envelope; `settings`: limits of the ordered path. The actors do not run yet.
+    pub fn new(
+        processor: EventProcessor,
+        body_bytes_max: Live<usize>,
+        agents: AgentKinds,
+        settings: &ActorSettings,
+    ) -> Self {
         Self {
             ordered: Handle::new(ActorKind::Ordered, settings),
             processor: Arc::new(processor),
@@ -77,7 +83,7 @@ impl Intake {
         let outcome = self.charged(sender, body).await;
         if let Some(event) = tapped {
             let now = self.processor.clock.now();
-            self.taps.end(&event, outcome.as_ref(), now, (self.body_bytes_max, &self.agents));
+            self.taps.end(&event, outcome.as_ref(), now, (**self.body_bytes_max.get(), &self.agents));
         }
         outcome
     }
@@ -104,7 +110,7 @@ impl Intake {
     async fn pass(&self, sender: Sender, body: Bytes) -> Result<IntakeOutcome, Unavailable> {
         // A panic over one event ends only its request.
         let grouped = AssertUnwindSafe(async {
-            let opened = Sealed::open(&body, self.body_bytes_max, &self.agents);
+            let opened = Sealed::open(&body, **self.body_bytes_max.get(), &self.agents);
             let lane = opened.as_ref().ok().map(|sealed| sealed.envelope.lane);
             if let Err(paused) = self.processor.check_pauses(&sender, lane) {
                 return Ok(IntakeOutcome::Paused(paused).counted());

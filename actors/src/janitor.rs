@@ -4,12 +4,11 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use domain::Clock;
 use domain::clock::delta;
+use domain::live::Live;
 use serde::{Deserialize, Serialize};
 use store::Store;
 use store::feed::ENTRIES_KEPT_MAX;
@@ -42,9 +41,9 @@ pub struct Janitor {
     /// The clock of the server.
     pub clock: Clock,
     /// Retention by kind of record.
-    pub settings: Arc<ArcSwap<PurgeSettings>>,
+    pub settings: Live<PurgeSettings>,
     /// Retention of feed entries.
-    pub feeds_kept: Duration,
+    pub feeds_kept: Live<Duration>,
     /// The folder of the mail transport `files`.
     pub outbox: PathBuf,
     /// Retention of mail files (`mail.files_kept`).
@@ -56,7 +55,7 @@ impl Janitor {
     async fn remove_mail_files(&self) -> usize {
         let Some(cutoff) = self.clock.now().checked_sub_signed(delta(self.mail_files_kept)) else { return 0 };
         let outbox = self.outbox.clone();
-        let settings = self.settings.load();
+        let settings = self.settings.get();
         let most = (settings.batch_rows as usize).saturating_mul(settings.batches_max as usize);
         let removed = tokio::task::spawn_blocking(move || mail::remove_files(&outbox, cutoff, most)).await;
         let removed = removed.unwrap_or_else(|error| Err(io::Error::other(error)));
@@ -73,9 +72,10 @@ impl Pass for Janitor {
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("janitor.pass");
-        let (now, settings) = (self.clock.now(), **self.settings.load());
+        let (now, settings) = (self.clock.now(), **self.settings.get());
+        let feeds_kept = **self.feeds_kept.get();
         let purged = self.store.purge(now, &settings).await?;
-        let feed_entries = self.store.purge_feeds(now, self.feeds_kept, ENTRIES_KEPT_MAX, &settings).await?;
+        let feed_entries = self.store.purge_feeds(now, feeds_kept, ENTRIES_KEPT_MAX, &settings).await?;
         let mail_files = self.remove_mail_files().await;
         let is_erased = self.store.purge_deleted(&settings).await?;
         tracing::debug!(?purged, feed_entries, mail_files, is_erased, "a round of cleaning up is done");

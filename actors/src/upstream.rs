@@ -9,6 +9,7 @@ use statistics::client::Client;
 use statistics::contract::{self, ActivityQuery, Passed, RecordScope, Submission, SubmitOutcome};
 use statistics::log::{Append, Log};
 use statistics::merkle::tile::TilePath;
+use store::DatabaseSettings;
 use supervision::{Handle, Unavailable};
 
 use crate::intake::grouped::GroupMessage;
@@ -120,6 +121,13 @@ impl Upstream {
     pub async fn give_leases_back(&self) {
         if let Self::Embedded { log, .. } = self {
             log.give_lease_back().await;
+        }
+    }
+
+    /// Puts the timeouts of other settings of the database in force, which the embedded log uses.
+    pub fn retune(&self, settings: &DatabaseSettings) {
+        if let Self::Embedded { log, .. } = self {
+            log.retune(settings);
         }
     }
 

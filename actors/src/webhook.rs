@@ -19,6 +19,7 @@ use std::time::Duration;
 use domain::clock::delta;
 use domain::fair::{FairQueue, SlowTurns, Speed, Turn};
 use domain::ids::{UserAccountId, WebhookId};
+use domain::live::Live;
 use domain::service_pause::ServicePart;
 use domain::webhook::{DisabledWhy, delay_after};
 use domain::{Clock, Rng, Timestamp};
@@ -61,7 +62,7 @@ pub struct WebhookPass {
     /// Sends the requests.
     pub sender: WebhookSender,
     /// Limits and delays.
-    pub settings: WebhookSettings,
+    pub settings: Live<WebhookSettings>,
     /// Parts of the service that an operator has paused.
     pub pauses: ServicePauses,
 }
@@ -82,7 +83,9 @@ impl Pass for WebhookPass {
 
     async fn run(&self, turns: &mut WebhookTurns) -> Result<Next, PassError> {
         domain::failpoint!("webhook.pass");
-        let queue = turns.queue.get_or_insert_with(|| FairQueue::new(self.settings.places()));
+        let places = self.settings.get().places();
+        let queue = turns.queue.get_or_insert_with(|| FairQueue::new(places));
+        queue.set_limits(places);
         while let Some(ended) = turns.tasks.try_join_next_with_id() {
             let (task, speed) = match ended {
                 Ok((task, speed)) => (task, speed),
@@ -96,7 +99,7 @@ impl Pass for WebhookPass {
                 queue.end_turn(&turn.party, turn.speed);
             }
         }
-        if queue.taken() < self.settings.in_flight_max {
+        if queue.taken() < places.places {
             for (id, account) in self.store.webhooks_due(self.clock.now(), DUE_MAX).await? {
                 // A task that has just started has no lease yet.
                 if !self.is_paused(&account) && turns.under_way.values().all(|turn| turn.waiter != id) {
@@ -118,10 +121,6 @@ impl Pass for WebhookPass {
 }
 
 impl WebhookPass {
-    fn lease_end(&self, now: Timestamp) -> Timestamp {
-        now + delta(self.settings.timeout + LEASE_MARGIN)
-    }
-
     fn is_paused(&self, account: &UserAccountId) -> bool {
         self.pauses.check_account(ServicePart::Webhooks, account).is_err()
     }
@@ -135,21 +134,22 @@ impl WebhookPass {
                 "the deliveries of an endpoint could not be read or written, and continue after its lease"
             );
         }
-        if slowest > self.settings.slow_after { Speed::Slow } else { Speed::Quick }
+        if slowest > self.settings.get().slow_after { Speed::Slow } else { Speed::Quick }
     }
 
     async fn turn(&self, id: WebhookId, account: &UserAccountId, slowest: &mut Duration) -> Result<(), StoreError> {
         let Self { store, clock, .. } = self;
         let (turn_start, now) = (Instant::now(), clock.now());
         let lease = self.rng.uuid_v7(now);
-        if !store.webhook_lease(id, lease, now, self.lease_end(now)).await? {
+        let timeout = self.settings.get().timeout;
+        if !store.webhook_lease(id, lease, now, lease_end(now, timeout)).await? {
             return Ok(());
         }
-        while turn_start.elapsed() < self.settings.turn && !self.is_paused(account) {
-            let now = clock.now();
-            let Some(due) = store.webhook_try_begin(id, lease, now, self.lease_end(now)).await? else { break };
+        while turn_start.elapsed() < self.settings.get().turn && !self.is_paused(account) {
+            let (now, timeout) = (clock.now(), self.settings.get().timeout);
+            let Some(due) = store.webhook_try_begin(id, lease, now, lease_end(now, timeout)).await? else { break };
             let request_start = Instant::now();
-            let sent = self.sender.send(&due, clock).await;
+            let sent = self.sender.send(&due, timeout, clock).await;
             *slowest = request_start.elapsed().max(*slowest);
             domain::failpoint!("webhook.sent");
             let now = clock.now();
@@ -179,7 +179,7 @@ impl WebhookPass {
             Sent::Answered { retry_after, .. } => retry_after.unwrap_or_default().min(RETRY_AFTER_MAX),
             Sent::Failed(_) => Duration::ZERO,
         };
-        let settings = &self.settings;
+        let settings = self.settings.get();
         if due.failing_since.is_some_and(|since| now - since >= delta(settings.disable_after)) {
             return AfterTry::Disabled(DisabledWhy::Failing);
         }
@@ -192,6 +192,11 @@ impl WebhookPass {
             AfterTry::Again(again_at)
         }
     }
+}
+
+/// The end of a lease that covers a request with this timeout.
+fn lease_end(now: Timestamp, timeout: Duration) -> Timestamp {
+    now + delta(timeout + LEASE_MARGIN)
 }
 
 /// Why a status is no success, for the owner.

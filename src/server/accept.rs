@@ -13,7 +13,9 @@ use std::time::Duration;
 use api::Front;
 use api::addresses::Addresses;
 use api::connection::{Connection, Exchange, Peer};
+use api::receiving::ReceiveMemory;
 use api::unread::{self, UnreadLimits};
+use app::config::Settings;
 use app::phase::Phases;
 use axum::Router;
 use axum::body::Body;
@@ -21,6 +23,7 @@ use axum::extract::Request;
 use axum::http::HeaderValue;
 use axum::http::header::CONNECTION;
 use axum::response::Response;
+use domain::live::Live;
 use futures_util::StreamExt;
 use hyper::body::{Body as _, Incoming};
 use hyper_util::rt::TokioIo;
@@ -57,7 +60,7 @@ impl Service {
     }
 }
 
-/// The limits of a connection: time and bytes per step.
+/// The limits of a connection: time and bytes per step. They are read when it is accepted.
 #[derive(Debug, Clone)]
 pub struct ConnectionLimits {
     /// Deadlines for the start of a request and for the end of its head.
@@ -72,8 +75,18 @@ pub struct ConnectionLimits {
     pub drain: Duration,
 }
 
-/// The limits in force. A connection has those of the moment in which it is accepted.
-pub type LimitsInForce = Arc<dyn Fn() -> ConnectionLimits + Send + Sync>;
+impl ConnectionLimits {
+    /// The limits of `[http]` and `[shutdown]`. Heads share this memory.
+    pub fn of(Settings { http, shutdown, .. }: &Settings, memory: &Arc<ReceiveMemory>) -> Self {
+        Self {
+            heads: HeadDeadlines { head: http.head_deadline, idle: http.idle_deadline },
+            head_bytes: HeadLimits { bytes_max: http.head_bytes_max, memory: Arc::clone(memory) },
+            unread: UnreadLimits { bytes_max: http.unread_bytes_max, deadline: http.unread_deadline },
+            write_deadline: http.write_deadline,
+            drain: shutdown.drain_deadline / 2,
+        }
+    }
+}
 
 /// The rule by which connections are accepted.
 #[derive(Debug)]
@@ -188,9 +201,10 @@ pub async fn accept<L: Listener>(
     listener: L,
     service: Service,
     mut door: Door,
-    in_force: LimitsInForce,
+    limits: impl Into<Live<ConnectionLimits>>,
     phases: Phases,
 ) {
+    let limits = limits.into();
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
@@ -203,7 +217,8 @@ pub async fn accept<L: Listener>(
                     L::turn_away(stream);
                     continue;
                 };
-                let (connection, limits) = (Arc::new(connection), in_force());
+                let connection = Arc::new(connection);
+                let limits = Arc::clone(&limits.get());
                 let heads = HeadTimer::new(limits.heads, place);
                 let head_bytes = HeadBytes::new(&limits.head_bytes);
                 let stream = Patient::new(stream, limits.write_deadline, Arc::clone(&connection), (heads, head_bytes));
@@ -227,7 +242,8 @@ pub async fn accept<L: Listener>(
         }
     }
     drop(listener);
-    if tokio::time::timeout(in_force().drain, graceful.shutdown()).await.is_err() {
+    let drain = limits.get().drain;
+    if tokio::time::timeout(drain, graceful.shutdown()).await.is_err() {
         tracing::warn!("some connections did not finish in time");
     }
 }
@@ -246,7 +262,7 @@ struct Conversation {
     connection: Arc<Connection>,
     service: Service,
     phases: Phases,
-    limits: ConnectionLimits,
+    limits: Arc<ConnectionLimits>,
 }
 
 impl Conversation {
@@ -296,4 +312,23 @@ fn until_its_end(response: Response, exchange: Exchange) -> Response {
             let _lasts = &exchange;
         }))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_of_connections_are_the_settings() {
+        let mut settings = Settings::default();
+        let seconds = Duration::from_secs;
+        let http = &mut settings.http;
+        (http.head_deadline, http.idle_deadline, http.write_deadline) = (seconds(1), seconds(2), seconds(3));
+        (http.unread_deadline, http.unread_bytes_max, http.head_bytes_max) = (seconds(4), 5, 9000);
+        settings.shutdown.drain_deadline = seconds(6);
+        let limits = ConnectionLimits::of(&settings, &ReceiveMemory::new(0));
+        assert_eq!((limits.heads.head, limits.heads.idle, limits.write_deadline), (seconds(1), seconds(2), seconds(3)));
+        assert_eq!((limits.unread.deadline, limits.unread.bytes_max), (seconds(4), 5));
+        assert_eq!((limits.head_bytes.bytes_max, limits.drain), (9000, seconds(3)));
+    }
 }

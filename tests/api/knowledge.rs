@@ -5,7 +5,7 @@ mod answers;
 mod batch;
 mod cors;
 mod errors;
-mod library;
+pub mod library;
 mod limited_keys;
 mod mcp;
 mod memories;

@@ -16,12 +16,12 @@ use blackbox::raw::send;
 use blackbox::world::World;
 use harness::event::Chain;
 
-async fn child(world: &World, kind: ActorKind) -> Node {
+pub(super) async fn child(world: &World, kind: ActorKind) -> Node {
     let tree = world.server.app.root.tree(Duration::from_secs(5)).await.unwrap();
     tree.children.into_iter().find(|child| child.name == kind.name()).unwrap()
 }
 
-async fn reload(world: &World, change: impl FnOnce(&mut Settings)) -> Reloaded {
+pub(super) async fn reload(world: &World, change: impl FnOnce(&mut Settings)) -> Reloaded {
     reload_with(world, &world.server.app.live.get(), change).await
 }
 

@@ -32,6 +32,7 @@ mod identities;
 mod kept_alive;
 mod knowledge;
 mod live;
+mod live_limits;
 mod machines;
 mod mail;
 mod nodes;

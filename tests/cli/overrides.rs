@@ -4,6 +4,7 @@ use blackbox::client::{Client, Credential};
 use blackbox::eventually;
 use blackbox::flow;
 use blackbox::process::{Home, Server};
+use harness::event::{Chain, Machine};
 use serde_json::{Value, json};
 
 const LIMIT: &str = "limits.link_reads_per_minute";
@@ -85,6 +86,40 @@ fn acts_of_other_node(home: &Home) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn overrides_of_limits_are_in_force_for_the_next_event_and_connection() {
+    let home = Home::new();
+    let server = home.serve().await;
+    let client = Client::new();
+    let [lone, other] = [(); 2].map(|()| flow::uuid());
+    let lone = client.machine(&server.url, "tz4a98xxat96iws9zmbrgj3a", &lone).await;
+    let other = client.machine(&server.url, "tz4a98xxat96iws9zmbrgj3a", &other).await;
+    let (mut of_lone, mut of_other) = (Chain::new(&lone), Chain::new(&other));
+    let send = async |machine: &Machine, event: &Value| {
+        client.event(&server.url, machine, event.to_string().into()).await.unwrap()
+    };
+    send(&lone, &of_lone.next()).await.receipt();
+    for (path, value) in [
+        ("events.unattached.events_per_day", "1"),
+        ("plans.FREE.event_bytes_per_day", "1000"),
+        ("http.head_bytes_max", "10000"),
+        ("webhooks.timeout", "1s"),
+        ("knowledge.batch.items_max", "1"),
+    ] {
+        home.run(&["config", "set", path, value, "--for", "30m", "--reason", "a flood"]).said();
+    }
+    until_overridden(&server, 5).await;
+    // Its connection is new.
+    let newcomer = Client::new();
+    let request = newcomer.request(reqwest::Method::GET, &format!("{}/nothing", server.url), &Credential::None);
+    let response = newcomer.try_send(request.header("x-long", "x".repeat(30_000))).await;
+    assert!(response.is_none_or(|response| response.status == 431), "the server may end the connection first");
+    let refused = send(&lone, &of_lone.next()).await;
+    assert_eq!(refused.refused(424, "temporarily_unavailable")["reason"], "quota_exceeded");
+    send(&other, &of_other.next()).await.receipt();
+    send(&other, &of_other.next()).await.refused(424, "temporarily_unavailable");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_override_ends_by_itself() {
     let home = Home::new();
     let server = home.serve().await;
@@ -104,6 +139,7 @@ fn wrong_overrides_are_refused_in_the_words_of_the_file() {
     set(LIMIT, "-1", &[]).refused(78, &["the value: limits.link_reads_per_minute: invalid value"]);
     set("actors.restart.jitter", "7", &[]).refused(78, &["the value: actors.restart.jitter"]);
     set("http.auth_name", "other", &[]).refused(1, &["takes effect with a restart"]);
+    set("database.lock_timeout", "2s", &[]).refused(1, &["takes effect when the file is read again"]);
     set(LIMIT, "1", &["--for", "2days"]).refused(1, &["lasts 1day at most", "admin.override_max"]);
     set(LIMIT, "1", &["--for", "soon"]).refused(2, &["--for"]);
     set(LIMIT, "1", &["--for", "1h", "--until-unset"]).refused(2, &["--until-unset"]);

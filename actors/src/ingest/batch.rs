@@ -195,7 +195,7 @@ impl BatchAdd {
     async fn on_tick(&self, myself: &SelfRef<Self>, state: &mut BatchState) {
         let result = self.keep(myself, state).await;
         Self::settle(myself, result, state);
-        let pause = if state.leads() { self.dependencies.settings.lease / 3 } else { FOLLOW_EVERY };
+        let pause = if state.leads() { self.dependencies.settings.get().lease / 3 } else { FOLLOW_EVERY };
         myself.send_after(pause, || BatchMessage::Tick);
     }
 
@@ -264,7 +264,8 @@ impl BatchAdd {
             return self.reload(state).await;
         }
         let now = clock.now();
-        let lease = store.batch_lease(state.batch.id, runner, now + settings.lease, now).await?;
+        let until = now + settings.get().lease;
+        let lease = store.batch_lease(state.batch.id, runner, until, now).await?;
         let Lease::Held { is_cancelled } = lease else {
             state.stop();
             return self.reload(state).await;
@@ -282,7 +283,7 @@ impl BatchAdd {
     /// should not wait. Ends the batch when no items are left.
     async fn fill(&self, myself: &SelfRef<Self>, state: &mut BatchState) -> Result<(), StoreError> {
         let Some(filter) = state.filter.clone() else { return Ok(()) };
-        let at_once = self.dependencies.settings.items_at_once;
+        let at_once = self.dependencies.settings.get().items_at_once;
         let allowed = self.dependencies.pauses.check_account(ServicePart::Batches, &state.batch.account);
         if !state.waiting.is_empty() && allowed.is_err() {
             if !state.is_paused {
@@ -347,13 +348,13 @@ impl BatchAdd {
     /// Commits the outcome of an item. Returns `false` if another leader has already written one.
     async fn commit(&self, index: usize, prepared: Prepared, state: &mut BatchState) -> Result<bool, StoreError> {
         let Dependencies { store, clock, rng, rag_url, quota, .. } = &*self.dependencies;
-        let now = clock.now();
+        let (now, quota) = (clock.now(), **quota.get());
         let outcome = match prepared {
             Prepared::Memory(draft) => {
                 let id = rng.uuid_v7(now).into();
                 let Batch { account, spaces, key_spaces, .. } = &state.batch;
                 let place = ItemPosition { account, spaces, key_spaces: key_spaces.as_deref() };
-                let put = draft.put(store, id, place, **quota.load(), now).await?;
+                let put = draft.put(store, id, place, quota, now).await?;
                 domain::failpoint!("batches.put");
                 if let Some(verdict) = &draft.verdict {
                     let id = rng.uuid_v7(now);
@@ -377,7 +378,7 @@ impl BatchAdd {
                     tags: &memory.tags,
                     other_id: memory.other_id,
                 };
-                let put = draft.restore(store, memory.id, place, **quota.load(), &restored).await?;
+                let put = draft.restore(store, memory.id, place, quota, &restored).await?;
                 domain::failpoint!("batches.put");
                 let (id, is_existing) = match put {
                     Put::Created(id) => (Some(id), false),

@@ -1,9 +1,8 @@
 //! The dependencies of the actors of batches.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use arc_swap::ArcSwap;
+use domain::live::Live;
 use domain::{Clock, Rng};
 use knowledge::Pipeline;
 use knowledge::fair::FairPlaces;
@@ -25,13 +24,13 @@ pub struct Dependencies {
     /// Fetches, extracts, filters and embeds items.
     pub pipeline: Pipeline,
     /// `[knowledge.batch]`
-    pub settings: BatchSettings,
+    pub settings: Live<BatchSettings>,
     /// Places of the lines of imports that are prepared.
     pub lines: FairPlaces,
     /// Imports of one account that may run at once.
     pub imports_running_max: u32,
     /// How much an account may keep.
-    pub quota: Arc<ArcSwap<MemoryQuota>>,
+    pub quota: Live<MemoryQuota>,
     /// Prefix of the URLs of notes, without a slash at the end.
     pub rag_url: String,
     /// Name of this process as a holder of leases.

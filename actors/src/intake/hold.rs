@@ -1,5 +1,6 @@
 //! The group commit of held events.
 
+use domain::live::Live;
 use store::held::{HeldOutcome, HeldQuotas, NewHeld};
 use store::{Store, StoreError};
 use supervision::commit::{CommitError, Ledger};
@@ -10,7 +11,7 @@ pub struct HeldBatch {
     /// The database of held events.
     pub store: Store,
     /// How much may be held.
-    pub quotas: HeldQuotas,
+    pub quotas: Live<HeldQuotas>,
 }
 
 impl Ledger for HeldBatch {
@@ -19,7 +20,8 @@ impl Ledger for HeldBatch {
 
     async fn commit(&self, items: &[NewHeld]) -> Result<Vec<HeldOutcome>, CommitError> {
         domain::failpoint!("hold.before");
-        let committed = self.store.held_insert(items, &self.quotas).await;
+        let quotas = **self.quotas.get();
+        let committed = self.store.held_insert(items, &quotas).await;
         domain::failpoint!("hold.after");
         committed.map_err(|error: StoreError| CommitError {
             unavailable: error.is_unavailable(),

@@ -91,7 +91,6 @@ impl WebhookSender {
         let http = http_client::builder()
             .dns_resolver(Arc::new(resolver))
             .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(settings.timeout)
             .redirect(Policy::none())
             .referer(false)
             .no_proxy()
@@ -103,8 +102,8 @@ impl WebhookSender {
         Ok(Self { http, rules, user_agent })
     }
 
-    /// Sends a notification once. The body of the response is not read.
-    pub(super) async fn send(&self, due: &DueDelivery, clock: &Clock) -> Sent {
+    /// Sends a notification once, within `timeout`. The body of the response is not read.
+    pub(super) async fn send(&self, due: &DueDelivery, timeout: Duration, clock: &Clock) -> Sent {
         let Ok(url) = due.url.parse::<WebUrl>() else { return Sent::Failed("the URL is invalid".into()) };
         if let Err(refusal) = self.rules.check(&url) {
             return Sent::Failed(format!("the URL {refusal}"));
@@ -115,6 +114,7 @@ impl WebhookSender {
         let request = self
             .http
             .post(url.as_url().clone())
+            .timeout(timeout)
             .header(CONTENT_TYPE, "application/json")
             .header(USER_AGENT, &self.user_agent)
             .header("webhook-id", id)

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+use domain::live::Live;
 use ipnet::IpNet;
 
 use super::client::is_trusted;
@@ -11,27 +12,23 @@ use super::counts::{Counted, Counts};
 /// Counts by address. Addresses of one IPv6 network (/64) count as one. Clones share the counts.
 #[derive(Debug, Clone)]
 pub struct Addresses {
-    /// `None`: no limit.
-    counts: Option<Arc<Counts<IpAddr>>>,
+    counts: Arc<Counts<IpAddr>>,
     trusted: Vec<IpNet>,
 }
 
 impl Addresses {
     /// `per_address_max` is the maximum per address; 0 means no limit. Trusted proxies are not counted.
-    pub fn new(per_address_max: usize, trusted: &[IpNet]) -> Self {
-        let counts = (per_address_max > 0).then(|| Counts::new(per_address_max));
-        Self { counts, trusted: trusted.to_vec() }
+    pub fn new(per_address_max: impl Into<Live<usize>>, trusted: &[IpNet]) -> Self {
+        Self { counts: Counts::new(per_address_max), trusted: trusted.to_vec() }
     }
 
     /// Takes one unit for this address; `None` if the address has reached its maximum.
     pub fn take(&self, address: IpAddr) -> Option<Taken> {
-        match &self.counts {
-            Some(counts) if !is_trusted(address, &self.trusted) => {
-                let counted = counts.take(network(address.to_canonical()))?;
-                Some(Taken { counted: Some(counted) })
-            }
-            _ => Some(Taken::default()),
+        if is_trusted(address, &self.trusted) {
+            return Some(Taken::default());
         }
+        let counted = self.counts.take(network(address.to_canonical()))?;
+        Some(Taken { counted: Some(counted) })
     }
 }
 
@@ -82,14 +79,20 @@ mod tests {
         assert!(addresses.take("2001:db8::2".parse().unwrap()).is_none());
         assert!(addresses.take("2001:db8:0:1::1".parse().unwrap()).is_some());
         drop(taken);
-        assert!(addresses.counts.unwrap().is_empty());
+        assert!(addresses.counts.is_empty());
     }
 
     #[test]
-    fn zero_is_no_limit() {
-        let addresses = Addresses::new(0, &[]);
-        let taken: Vec<_> = (0..1000).map(|_| addresses.take("192.0.2.1".parse().unwrap()).unwrap()).collect();
-        assert!(addresses.counts.is_none() && taken.len() == 1000);
+    fn zero_is_no_limit_and_a_changed_limit_counts_what_is_taken() {
+        let limit = Live::new(0);
+        let addresses = Addresses::new(limit.clone(), &[]);
+        let take = || addresses.take("192.0.2.1".parse().unwrap());
+        let mut taken: Vec<_> = (0..1000).map(|_| take().unwrap()).collect();
+        assert!(!taken[0].is_crowded());
+        limit.set(999);
+        assert!(take().is_none() && taken[0].is_crowded(), "none is taken away");
+        taken.truncate(998);
+        assert!(take().is_some());
     }
 
     #[test]
@@ -97,6 +100,6 @@ mod tests {
         let addresses = Addresses::new(1, &["192.0.2.0/24".parse().unwrap()]);
         let proxy = "::ffff:192.0.2.1".parse().unwrap();
         let taken = [addresses.take(proxy), addresses.take(proxy)];
-        assert!(taken.iter().all(Option::is_some) && addresses.counts.unwrap().is_empty());
+        assert!(taken.iter().all(Option::is_some) && addresses.counts.is_empty());
     }
 }

@@ -48,8 +48,6 @@ where
 /// Reads the bodies of requests.
 #[derive(Debug)]
 pub struct BodyReader {
-    /// Maximum time for a body, from the first read to its end (`http.body_deadline`).
-    pub(super) deadline: Duration,
     pub(super) slow: SlowBodies,
 }
 
@@ -59,9 +57,9 @@ impl BodyReader {
         &self.slow
     }
 
-    /// Reads a body of at most [`BODY_BYTES_HARD_MAX`] bytes.
+    /// Reads a body of at most [`BODY_BYTES_HARD_MAX`] bytes within `http.body_deadline`.
     pub async fn read(&self, parts: &Parts, body: Body) -> Result<Bytes, ApiError> {
-        let limit = Limit { bytes_max: BODY_BYTES_HARD_MAX, deadline: self.deadline };
+        let limit = Limit { bytes_max: BODY_BYTES_HARD_MAX, deadline: self.slow.body_deadline() };
         let mut received = Received::default();
         let mut pieces = BodyPieces::new(parts, body, limit, &self.slow)?;
         while let Some(piece) = pieces.next().await? {
@@ -278,6 +276,8 @@ mod tests {
     use hyper::body::Frame;
     use serde::Deserialize;
 
+    use domain::live::Live;
+
     use super::*;
     use crate::gate::Gate;
     use crate::receiving::ReceiveMemory;
@@ -367,7 +367,8 @@ mod tests {
     /// Reads a body with these settings and returns its bytes or the error code.
     async fn received(body: Body, settings: &Settings) -> Result<Bytes, Code> {
         let memory = ReceiveMemory::new(settings.bodies_bytes_max);
-        let bodies = SlowBodies::new(settings, Arc::new(Gate::new(1)), memory);
+        let bodies =
+            SlowBodies::new(settings.clone().into(), settings.bodies_per_address_max, Arc::new(Gate::new(1)), memory);
         let (parts, ()) = Request::new(()).into_parts();
         let limit = Limit { bytes_max: 8, deadline: settings.body_deadline };
         let mut received = Received::default();
@@ -421,6 +422,35 @@ mod tests {
         let begun = tokio::time::Instant::now();
         assert_eq!(received(pieces(&["1234"], false), &settings).await, Err(Code::TemporarilyUnavailable));
         assert_eq!(begun.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changed_limits_of_bodies_hold_for_the_next_body() {
+        let live = Live::new(Settings::default());
+        let bodies_per_address_max = Live::new(1);
+        let memory = ReceiveMemory::new(1000);
+        let slow = SlowBodies::new(live.clone(), bodies_per_address_max.clone(), Arc::new(Gate::new(1)), memory);
+        let reader = BodyReader { slow };
+        let (parts, ()) = Request::new(()).into_parts();
+        let seconds = async || {
+            let begun = Instant::now();
+            let error = reader.read(&parts, pieces(&["1"], false)).await.unwrap_err();
+            assert_eq!(error.code(), Code::TemporarilyUnavailable);
+            begun.elapsed().as_secs()
+        };
+        assert_eq!(seconds().await, live.get().body_rate_after.as_secs());
+        live.set(Settings { body_rate_min: 0, body_deadline: Duration::from_secs(2), ..Settings::default() });
+        assert_eq!(seconds().await, 2);
+        live.set(Settings { body_rate_after: Duration::from_secs(3), ..Settings::default() });
+        assert_eq!(seconds().await, 3);
+        let later = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(seconds().await, 0, "the address has one body under way");
+            bodies_per_address_max.set(2);
+            assert_eq!(seconds().await, 3);
+        };
+        let (first, ()) = tokio::join!(seconds(), later);
+        assert_eq!(first, 3);
     }
 
     #[test]

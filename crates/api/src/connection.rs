@@ -151,6 +151,8 @@ impl Drop for ConnectionPermit<'_> {
 
 #[cfg(test)]
 mod tests {
+    use domain::live::Live;
+
     use super::*;
 
     fn connection() -> Connection {
@@ -158,8 +160,9 @@ mod tests {
     }
 
     #[test]
-    fn a_full_gate_refuses_until_a_request_ends() {
-        let gate = Gate::new(2);
+    fn a_full_gate_refuses_until_a_request_ends_or_its_limit_is_raised() {
+        let requests_max = Live::new(2);
+        let gate = Gate::new(requests_max.clone());
         let [one, two, three] = [connection(), connection(), connection()];
         let (first, second) = (one.enter(&gate).unwrap(), two.enter(&gate).unwrap());
         for _ in 0..3 {
@@ -168,8 +171,12 @@ mod tests {
         drop(first);
         let third = three.enter(&gate).unwrap();
         assert!(one.enter(&gate).is_none());
-        drop((second, third));
+        requests_max.set(1);
+        drop(second);
+        assert!(one.enter(&gate).is_none(), "the third request is in progress");
+        requests_max.set(2);
         assert!(one.enter(&gate).is_some());
+        drop(third);
     }
 
     #[test]

@@ -4,25 +4,26 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use dashmap::DashMap;
+use domain::live::Live;
 
 /// The counts of all keys.
 #[derive(Debug)]
 pub struct Counts<K: Eq + Hash> {
     /// The counts; a key with a count of zero is absent.
     taken: DashMap<K, usize>,
-    max: usize,
+    max: Live<usize>,
 }
 
 impl<K: Eq + Hash + Clone> Counts<K> {
-    /// Counts with the maximum `max` per key, at least one.
-    pub fn new(max: usize) -> Arc<Self> {
-        Arc::new(Self { taken: DashMap::new(), max: max.max(1) })
+    /// Counts with the maximum `max` per key; 0 means no limit.
+    pub fn new(max: impl Into<Live<usize>>) -> Arc<Self> {
+        Arc::new(Self { taken: DashMap::new(), max: max.into() })
     }
 
     /// Takes one unit for this key; `None` if the key has reached its maximum.
     pub fn take(self: &Arc<Self>, key: K) -> Option<Counted<K>> {
         let mut taken = self.taken.entry(key.clone()).or_insert(0);
-        if *taken >= self.max {
+        if *taken >= self.max() {
             return None;
         }
         *taken += 1;
@@ -36,6 +37,15 @@ impl<K: Eq + Hash + Clone> Counts<K> {
     }
 }
 
+impl<K: Eq + Hash> Counts<K> {
+    fn max(&self) -> usize {
+        match **self.max.get() {
+            0 => usize::MAX,
+            max => max,
+        }
+    }
+}
+
 /// One unit of a count, until it is dropped.
 #[derive(Debug)]
 pub struct Counted<K: Eq + Hash> {
@@ -46,7 +56,7 @@ pub struct Counted<K: Eq + Hash> {
 impl<K: Eq + Hash> Counted<K> {
     /// Whether more than half of the key's maximum is counted.
     pub fn is_crowded(&self) -> bool {
-        self.counts.taken.get(&self.key).is_some_and(|taken| *taken > self.counts.max / 2)
+        self.counts.taken.get(&self.key).is_some_and(|taken| *taken > self.counts.max() / 2)
     }
 }
 

@@ -53,6 +53,8 @@ pub mod unread;
 pub mod usage;
 pub mod webhooks;
 
+use std::sync::Arc;
+
 use app::config::{Settings, Urls};
 use app::phase::Phases;
 use app::services::oidc::Providers;
@@ -197,8 +199,9 @@ fn all_routes() -> Vec<Route> {
 
 /// The state of all routes and pages of a running server. Streams end when the server stops.
 pub fn state(app: App, providers: Providers, phases: Phases, browser: BrowserPages) -> Result<HttpState, BuildError> {
+    let urls = Arc::clone(&app.urls);
     let documents = Documents {
-        description: description(&app.settings, &app.urls),
+        description: app.live.part(move |settings| Arc::new(description(settings, &urls))),
         resources: Resources::of(&routes(), &knowledge_routes(), app.settings.knowledge.bind.is_none()),
     };
     HttpState::new(app, providers, documents, phases, browser)

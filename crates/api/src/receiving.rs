@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use domain::live::Live;
+
 /// The memory of all connections (`http.bodies_bytes_max`).
 #[derive(Debug)]
 pub struct ReceiveMemory {
     bytes: AtomicUsize,
-    bytes_max: usize,
+    bytes_max: Live<usize>,
 }
 
 impl ReceiveMemory {
     /// Free memory of this size.
-    pub fn new(bytes_max: usize) -> Arc<Self> {
-        Arc::new(Self { bytes: AtomicUsize::new(0), bytes_max })
+    pub fn new(bytes_max: impl Into<Live<usize>>) -> Arc<Self> {
+        Arc::new(Self { bytes: AtomicUsize::new(0), bytes_max: bytes_max.into() })
     }
 
     /// A new, empty share for a connection or body.
@@ -39,7 +41,7 @@ impl MemoryShare {
     pub fn grow(&mut self, bytes: usize) -> bool {
         let previous = self.memory.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
-        previous.saturating_add(bytes) <= self.memory.bytes_max
+        previous.saturating_add(bytes) <= **self.memory.bytes_max.get()
     }
 }
 
@@ -55,11 +57,14 @@ mod tests {
 
     #[test]
     fn shares_are_bounded_together_and_come_back() {
-        let memory = ReceiveMemory::new(10);
+        let bytes_max = Live::new(10);
+        let memory = ReceiveMemory::new(bytes_max.clone());
         let (mut one, mut two) = (memory.share(), memory.share());
         assert!(one.grow(6) && two.grow(4));
         assert!(!two.grow(1), "11 bytes");
         drop(one);
         assert!(two.grow(5), "10 bytes");
+        bytes_max.set(11);
+        assert!(two.grow(1));
     }
 }

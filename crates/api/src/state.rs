@@ -36,9 +36,9 @@ use app::services::usage::UsageBars;
 use app::services::webhooks::Webhooks;
 use app::telemetry::Requests;
 use app::{App, BuildError};
-use arc_swap::ArcSwap;
 use axum::extract::FromRef;
 use domain::Clock;
+use domain::live::Live;
 use store::Store;
 
 use super::auth::Authenticator;
@@ -87,7 +87,7 @@ pub struct HttpParts {
     streams: EventStreams,
     cors: Cors,
     cookies: Arc<Cookies>,
-    description: Arc<Description>,
+    description: Live<Arc<Description>>,
     guides: Arc<Guides>,
     limits: Arc<RateLimiters>,
     origin: Arc<OriginPolicy>,
@@ -130,7 +130,7 @@ struct Services {
 /// The parts that are built from the route tables.
 #[derive(Debug)]
 pub(super) struct Documents {
-    pub description: Description,
+    pub description: Live<Arc<Description>>,
     pub resources: Resources,
 }
 
@@ -152,13 +152,14 @@ impl HttpState {
         browser: BrowserPages,
     ) -> Result<Self, BuildError> {
         error::begin_counting();
-        let settings = &app.settings;
-        let batch = &settings.knowledge.batch;
+        let (settings, live) = (&app.settings, &app.live);
+        let batch = live.part(|settings| settings.knowledge.batch.clone());
+        let heartbeat = live.part(|settings| settings.knowledge.batch.heartbeat);
         let ports = Ports::new(app.store.clone(), app.clock.clone(), app.rng.clone());
         let services = Services::new(&app, &ports);
         let seal = Seal::new(app.codes.clone());
-        let gate = Arc::new(Gate::new(settings.http.requests_max));
-        let memory = ReceiveMemory::new(settings.http.bodies_bytes_max);
+        let gate = Arc::new(Gate::new(live.part(|settings| settings.http.requests_max)));
+        let memory = ReceiveMemory::new(live.part(|settings| settings.http.bodies_bytes_max));
         let cookies = Arc::new(Cookies::new(&settings.http.auth_name, &app.urls, seal.clone()));
         let origin = Arc::new(OriginPolicy::new(&settings.http, Arc::clone(&app.urls)));
         let authenticator = Authenticator {
@@ -173,15 +174,25 @@ impl HttpState {
             urls: Arc::clone(&app.urls),
         };
         let bodies = Arc::new(BodyReader {
-            deadline: settings.http.body_deadline,
-            slow: SlowBodies::new(&settings.http, Arc::clone(&gate), Arc::clone(&memory)),
+            slow: SlowBodies::new(
+                live.part(|settings| settings.http.clone()),
+                live.part(|settings| settings.http.bodies_per_address_max),
+                Arc::clone(&gate),
+                Arc::clone(&memory),
+            ),
         });
-        let large_bodies = LargeBodies::new(batch, Arc::clone(&bodies));
-        let checks = CredentialChecks::new(app.store.clone(), app.clock.clone(), batch.heartbeat);
-        let places = Places::new(batch.streams_max, batch.streams_per_account_max);
+        let large_bodies = Arc::new(LargeBodies::new(batch, Arc::clone(&bodies)));
+        let checks = CredentialChecks::new(app.store.clone(), app.clock.clone(), heartbeat.clone());
+        let places = Places::new(
+            live.part(|settings| settings.knowledge.batch.streams_max),
+            live.part(|settings| settings.knowledge.batch.streams_per_account_max),
+        );
         let limits = Arc::new(RateLimiters::new(&settings.limits, app.pauses.clone()));
-        let retuned = Arc::clone(&limits);
-        app.live.follow(move |settings| retuned.retune(&settings.limits));
+        let (rates, bodies_of_batches) = (Arc::clone(&limits), Arc::clone(&large_bodies));
+        live.follow(move |settings| {
+            rates.retune(&settings.limits);
+            bodies_of_batches.retune(&settings.knowledge.batch);
+        });
         Ok(Self(Arc::new(HttpParts {
             memory,
             requests: Requests::default(),
@@ -190,11 +201,11 @@ impl HttpState {
             services,
             authenticator: Arc::new(authenticator),
             bodies,
-            large_bodies: Arc::new(large_bodies),
-            streams: EventStreams::new(places, checks, phases, batch.heartbeat),
+            large_bodies,
+            streams: EventStreams::new(places, checks, phases, heartbeat),
             cors: Cors::new(&settings.knowledge.cors_origins),
             cookies,
-            description: Arc::new(documents.description),
+            description: documents.description,
             guides: Arc::new(Guides::new(&app.urls, settings)?),
             limits,
             origin,
@@ -212,14 +223,11 @@ impl HttpState {
 
 impl Services {
     fn new(app: &App, ports: &Ports) -> Self {
-        let (settings, ports) = (&app.settings, || ports.clone());
+        let (settings, live, ports) = (&app.settings, &app.live, || ports.clone());
         let knowledge = &settings.knowledge;
         let recent = RecentSignIn::new(app.clock.clone(), settings.signin.fresh_within);
         let agents = settings.agent_kinds().names().into_iter().map(str::to_owned).collect();
         let registry = Arc::clone(&app.registry);
-        let plans = Arc::new(ArcSwap::from_pointee(settings.plans));
-        let followed = Arc::clone(&plans);
-        app.live.follow(move |settings| followed.store(Arc::new(settings.plans)));
         let agent_sessions =
             AgentSessions::new(app.upstream.clone(), Arc::clone(&app.registry), Arc::clone(&app.prices));
         Self {
@@ -234,7 +242,11 @@ impl Services {
                 Arc::clone(&app.registry),
                 Arc::clone(&app.urls),
             ),
-            batches: Batches::new(ports(), app.ingestion.clone(), knowledge.batch.clone()),
+            batches: Batches::new(
+                ports(),
+                app.ingestion.clone(),
+                live.part(|settings| settings.knowledge.batch.clone()),
+            ),
             claims: ClaimConfirmations::new(app.claims.clone(), recent.clone(), settings.claims.require_session),
             closings: Closings::new(ports(), Arc::clone(&app.urls)),
             consent: Consent::new(
@@ -256,26 +268,28 @@ impl Services {
             filters: Filters::new(ports(), app.has_language_model()),
             labels: Labels::new(ports()),
             machines: Machines::new(ports(), settings.machines.clone()),
-            memories: Memories::new(
-                ports(),
-                app.pipeline.clone(),
-                MemoryLimits::new(knowledge, Arc::clone(&app.memory_quota)),
-            ),
+            memories: Memories::new(ports(), app.pipeline.clone(), live.part(MemoryLimits::new)),
             recent,
             search: KnowledgeSearch::new(ports(), app.search.clone()),
             sessions: Sessions::new(ports(), settings.sessions.clone()),
             spaces: Spaces::new(ports(), knowledge.spaces_per_account_max),
-            webhooks: Webhooks::new(ports(), settings.webhooks.clone()),
-            feeds: Feeds::new(ports(), settings.feeds.clone()),
+            webhooks: Webhooks::new(ports(), live.part(|settings| settings.webhooks.clone())),
+            feeds: Feeds::new(ports(), live.part(|settings| settings.feeds.clone())),
             rules: EventRules::new(ports(), app.upstream.clone(), settings.rules.clone()),
             usage: UsageBars::new(
                 ports(),
                 (app.usage.clone(), app.budgets.clone()),
-                plans,
+                live.part(|settings| settings.plans),
                 settings.account.clone(),
                 Arc::clone(&app.urls),
             ),
         }
+    }
+}
+
+impl FromRef<HttpState> for Arc<Description> {
+    fn from_ref(state: &HttpState) -> Self {
+        Self::clone(&state.description.get())
     }
 }
 
@@ -329,7 +343,6 @@ parts! {
     EventStreams = streams;
     Cors = cors;
     Arc<Cookies> = cookies;
-    Arc<Description> = description;
     Arc<Guides> = guides;
     Arc<RateLimiters> = limits;
     Arc<OriginPolicy> = origin;

@@ -31,6 +31,7 @@ use supervision::Handle;
 use supervision::commit::CommitMessage;
 
 use super::error::BuildError;
+use super::in_force::LiveSettings;
 use crate::config::{Settings, Urls};
 
 /// The folder below `data.dir` that mails are written to if no mail server is configured.
@@ -42,6 +43,8 @@ pub(super) type Hold = Handle<CommitMessage<HeldBatch>>;
 /// The resources from which services are built.
 pub(super) struct Builder<'b> {
     pub settings: &'b Settings,
+    /// The settings in force.
+    pub live: &'b LiveSettings,
     pub store: &'b Store,
     pub clock: &'b Clock,
     pub rng: &'b Rng,
@@ -140,7 +143,11 @@ impl Builder<'_> {
         Counters {
             usage: Usage::new(self.store.clone(), upstream),
             presence: Presence::new(self.store.clone()),
-            budgets: Budgets::new(self.store.clone(), self.settings.budget_quotas()),
+            budgets: Budgets::new(
+                self.store.clone(),
+                self.live.part(|settings| settings.events.unattached),
+                self.live.part(|settings| settings.plans.each(|plan| plan.event_bytes_per_day)),
+            ),
         }
     }
 
@@ -151,7 +158,6 @@ impl Builder<'_> {
         counters: &Counters,
         hold: &Hold,
     ) -> Intake {
-        let Settings { events, actors, .. } = self.settings;
         let processor = EventProcessor {
             tally: counters.usage.tally(),
             store: self.store.clone(),
@@ -164,7 +170,9 @@ impl Builder<'_> {
             pauses: self.pauses.clone(),
             held_lately: HeldLately::default(),
         };
-        Intake::new(processor, events.body_bytes_max, self.settings.agent_kinds(), actors.of(ActorKind::Ordered))
+        let body_bytes_max = self.live.part(|settings| settings.events.body_bytes_max);
+        let limits = self.settings.actors.of(ActorKind::Ordered);
+        Intake::new(processor, body_bytes_max, self.settings.agent_kinds(), limits)
     }
 
     /// This node among the others. It gets its row in the main database once it is introduced.
@@ -190,11 +198,11 @@ impl Builder<'_> {
 
     /// Sends notifications; `None` if webhooks are off.
     pub(super) fn webhooks(&self) -> Result<Option<WebhookPass>, BuildError> {
-        let settings = self.settings.webhooks.clone();
-        if !settings.enabled {
+        if !self.settings.webhooks.enabled {
             return Ok(None);
         }
-        let sender = webhook::WebhookSender::new(&settings, &self.urls.base);
+        let settings = self.live.part(|settings| settings.webhooks.clone());
+        let sender = webhook::WebhookSender::new(&self.settings.webhooks, &self.urls.base);
         let sender = sender.map_err(|error| BuildError::Webhooks(domain::reasons(&error)))?;
         let (store, clock, rng) = (self.store.clone(), self.clock.clone(), self.rng.clone());
         Ok(Some(WebhookPass { store, clock, rng, sender, settings, pauses: self.pauses.clone() }))

@@ -21,7 +21,7 @@ mod urls;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::actors::budget::{BudgetQuotas, BudgetSettings};
+use ::actors::budget::BudgetSettings;
 use serde::{Deserialize, Serialize};
 use statistics::client::UpstreamSettings;
 use statistics::log::WriterSettings;
@@ -365,6 +365,7 @@ impl Settings {
             "must be from 1h to 365days",
         );
         rule(!self.janitor.every.is_zero(), "janitor.every", "must be longer than 0s");
+        rule(!self.database.acquire_timeout.is_zero(), "database.acquire_timeout", "must be longer than 0s");
         rule(!self.database.connect_timeout.is_zero(), "database.connect_timeout", "must be longer than 0s");
         rule(!self.database.silent_after.is_zero(), "database.silent_after", "must be longer than 0s");
         rule(!self.sessions.valid_for.is_zero(), "sessions.valid_for", "must be longer than 0s");
@@ -526,12 +527,6 @@ impl Settings {
             }
         };
         read.map_err(|error| domain::reasons(&error))
-    }
-
-    /// How much each sender of events may send in a day.
-    pub fn budget_quotas(&self) -> BudgetQuotas {
-        let accounts = self.plans.each(|plan| plan.event_bytes_per_day);
-        BudgetQuotas { unattached: self.events.unattached, accounts }
     }
 
     /// How much an account may keep.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use actors::ActorKind;
 use actors::ingest::{self, Ingestion};
-use arc_swap::ArcSwap;
 use domain::fair::FairLimits;
 use knowledge::Pipeline;
 use knowledge::embed::Embedder;
@@ -14,11 +13,10 @@ use knowledge::fetch::{Fetcher, FetcherDependencies, FetcherError};
 use knowledge::filter::Filter;
 use knowledge::prepare::PipelineStages;
 use knowledge::search::Search;
-use store::memory::MemoryQuota;
 
 use super::builder::Builder;
 use super::error::BuildError;
-use crate::config::{EXTRACT_WORKER, KnowledgeSettings};
+use crate::config::{EXTRACT_WORKER, KnowledgeSettings, Settings};
 
 pub(super) struct KnowledgeServices {
     pub pipeline: Pipeline,
@@ -27,10 +25,10 @@ pub(super) struct KnowledgeServices {
 }
 
 impl Builder<'_> {
-    pub(super) fn knowledge(&self, quota: &Arc<ArcSwap<MemoryQuota>>) -> Result<KnowledgeServices, BuildError> {
+    pub(super) fn knowledge(&self) -> Result<KnowledgeServices, BuildError> {
         let pipeline = self.pipeline()?;
         let (embedder, settings) = (pipeline.stages().embedder.clone(), self.settings.knowledge.search.clone());
-        let ingestion = self.ingestion(&pipeline, quota);
+        let ingestion = self.ingestion(&pipeline);
         Ok(KnowledgeServices { search: Search::new(self.store.clone(), embedder, settings), ingestion, pipeline })
     }
 
@@ -52,17 +50,17 @@ impl Builder<'_> {
         Fetcher::new(self.settings.knowledge.fetch.clone(), dependencies)
     }
 
-    fn ingestion(&self, pipeline: &Pipeline, quota: &Arc<ArcSwap<MemoryQuota>>) -> Ingestion {
+    fn ingestion(&self, pipeline: &Pipeline) -> Ingestion {
         let import = &self.settings.knowledge.import;
         let dependencies = ingest::Dependencies {
             store: self.store.clone(),
             clock: self.clock.clone(),
             rng: self.rng.clone(),
             pipeline: pipeline.clone(),
-            settings: self.settings.knowledge.batch.clone(),
+            settings: self.live.part(|settings| settings.knowledge.batch.clone()),
             lines: FairPlaces::new(FairLimits::new(import.lines_at_once_max, import.lines_at_once_per_account_max)),
             imports_running_max: import.running_per_account_max,
-            quota: Arc::clone(quota),
+            quota: self.live.part(Settings::memory_quota),
             rag_url: self.urls.rag.clone(),
             runner: self.rng.uuid_v7(self.clock.now()).to_string(),
             pauses: self.pauses.clone(),

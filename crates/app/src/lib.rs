@@ -12,6 +12,7 @@ pub mod config;
 pub mod effect;
 mod error;
 pub mod held;
+mod in_force;
 pub mod installation;
 pub mod keys;
 mod knowledge;
@@ -23,7 +24,6 @@ pub mod pauses;
 pub mod phase;
 pub mod queues;
 mod reload;
-mod schedules;
 pub mod services;
 mod supervised;
 pub mod telemetry;
@@ -52,7 +52,6 @@ use actors::signin::SignIns;
 use actors::upstream::Upstream;
 use actors::watch::{OrderExecutor, OverrideFollower};
 use actors::witness::Witnesses;
-use arc_swap::ArcSwap;
 use domain::ids::NodeId;
 use domain::node::CLOCK_DIFFERENCE_MAX;
 use domain::prices::PriceTable;
@@ -60,8 +59,6 @@ use domain::registry::Registry;
 use domain::secret::CodeKey;
 use domain::{Clock, Rng};
 use store::Store;
-use store::janitor::PurgeSettings;
-use store::memory::MemoryQuota;
 use supervision::periodic::PassError;
 use supervision::{Root, RootSettings};
 use tokio::time::Instant;
@@ -69,10 +66,10 @@ use tokio::time::Instant;
 use self::builder::Builder;
 pub use self::builder::{OUTBOX, host_name};
 pub use self::error::BuildError;
+pub use self::in_force::{LiveSettings, NodeOverrides};
 pub use self::knowledge::extractor;
-pub use self::live::{LiveSettings, NodeOverrides, ReloadFault, SettingChange, of_node, overlaid};
+pub use self::live::{ReloadFault, SettingChange, of_node, overlaid};
 pub use self::reload::{ReloadRefusal, Reloaded};
-use self::schedules::LiveSchedules;
 use self::supervised::{Supervised, Wakers};
 use crate::config::reading::Layers;
 use crate::config::{Settings, Urls};
@@ -137,8 +134,6 @@ pub struct AppState {
     pub presence: Presence,
     /// Quotas of event senders.
     pub budgets: Budgets,
-    /// How much an account may keep.
-    pub memory_quota: Arc<ArcSwap<MemoryQuota>>,
     /// Batches of the knowledge API.
     pub ingestion: Ingestion,
     /// This node among the others.
@@ -187,16 +182,19 @@ impl App {
         start: LogStart,
     ) -> Result<Self, BuildError> {
         let settings = configured.settings.clone();
+        let live = LiveSettings::new(configured);
         let (store, upstream) = installation::open(&settings, &clock, &rng, start).await?;
         follow_clock(&store, &clock).await;
         let node = NodeId::from(rng.uuid_v7(clock.now()));
-        let store = store.with_holder(node);
+        let store = store.with_holder(node).with_notices(live.part(Settings::notices));
+        follow_database(&live, &store, &upstream);
         let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
         let upstream = upstream.with_registry(&registry);
         let prices = Arc::new(settings.prices().map_err(BuildError::Prices)?);
         let pauses = ServicePauses::new(&clock);
         let builder = Builder {
             settings: &settings,
+            live: &live,
             store: &store,
             clock: &clock,
             rng: &rng,
@@ -210,8 +208,7 @@ impl App {
         let devices = builder.devices(codes.clone());
         let (mail, mailer) = builder.mail()?;
         let signins = builder.signins(&mail, codes.clone());
-        let memory_quota = Arc::new(ArcSwap::from_pointee(settings.memory_quota()));
-        let knowledge = builder.knowledge(&memory_quota)?;
+        let knowledge = builder.knowledge()?;
         knowledge.search.index().prepare().await?;
         let lookup = builder.lookup();
         let counters = builder.counters(&upstream);
@@ -225,8 +222,6 @@ impl App {
         let witnesses = installation::witnesses_of(&upstream, &settings)?;
 
         let (overrides, orders) = (OverrideFollower::default(), OrderExecutor::default());
-        let (schedules, purge) =
-            (LiveSchedules::of(&settings), Arc::new(ArcSwap::from_pointee(settings.janitor.purge)));
         let supervised = Supervised {
             builder: &builder,
             lookup: &lookup,
@@ -246,13 +241,11 @@ impl App {
             overrides: overrides.clone(),
             orders: orders.clone(),
             wakers: Wakers::default(),
-            schedules: &schedules,
-            purge: &purge,
         };
         let root = start_actors(&rng, supervised).await?;
         let app = Self(Arc::new(AppState {
             urls: Arc::new(urls),
-            live: LiveSettings::new(configured),
+            live,
             settings,
             clock,
             rng,
@@ -274,7 +267,6 @@ impl App {
             usage: counters.usage,
             presence: counters.presence,
             budgets: counters.budgets,
-            memory_quota,
             ingestion: knowledge.ingestion,
             nodes,
             orders,
@@ -282,21 +274,9 @@ impl App {
             pipeline: knowledge.pipeline,
             root,
         }));
-        app.follow_settings(schedules, purge);
         app.follow_overrides(&overrides).await;
         app.keyed_actors().quarantine(&app.pauses.in_force(), app.clock.now());
         Ok(app)
-    }
-
-    /// Puts live settings in force where they are not read from [`App::live`].
-    fn follow_settings(&self, schedules: LiveSchedules, purge: Arc<ArcSwap<PurgeSettings>>) {
-        let (budgets, quota) = (self.budgets.clone(), Arc::clone(&self.memory_quota));
-        self.live.follow(move |settings| {
-            schedules.set(settings);
-            purge.store(Arc::new(settings.janitor.purge));
-            budgets.set_quotas(settings.budget_quotas());
-            quota.store(Arc::new(settings.memory_quota()));
-        });
     }
 
     /// Puts the overrides of settings in force, now and with each pass of the actor that reads changes.
@@ -320,6 +300,15 @@ impl App {
             })
         }));
     }
+}
+
+/// Puts changed timeouts of the databases in force.
+fn follow_database(live: &LiveSettings, store: &Store, upstream: &Upstream) {
+    let (store, upstream) = (store.clone(), upstream.clone());
+    live.follow(move |Settings { database, .. }| {
+        store.retune(database);
+        upstream.retune(database);
+    });
 }
 
 /// Reads the pauses before the first request. If the read fails, the actor that reads changes reads them.

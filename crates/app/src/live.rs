@@ -1,96 +1,21 @@
-//! The settings in force, and their change while the server runs: `docs/decisions/0039-live-settings.md`.
+//! The change of the settings in force while the server runs: `docs/decisions/0039-live-settings.md`.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actors::ActorKind;
-use arc_swap::ArcSwap;
 use serde_json::Value;
 use store::setting::SettingOverride;
 use supervision::Unavailable;
 
 use super::config::Settings;
 use super::config::live::{is_hidden, is_live};
-use super::config::reading::{Layers, pointer};
+use super::config::reading::pointer;
+use super::in_force::NodeOverrides;
 use super::{App, host_name, telemetry};
 
 /// Timeout of the supervisor for the settings of one kind of actor.
 const RETUNE_DEADLINE: Duration = Duration::from_secs(5);
-
-type Follower = Box<dyn Fn(&Settings) + Send + Sync>;
-
-/// The settings in force. Reading them is one atomic load.
-pub struct LiveSettings {
-    in_force: ArcSwap<Settings>,
-    /// The configuration without overrides: its live settings as they were read last, the others as they were at the start.
-    pub(super) configured: ArcSwap<Layers>,
-    pub(super) overrides: ArcSwap<NodeOverrides>,
-    followers: Mutex<Vec<Follower>>,
-    /// All overrides of this node. Locked during a change, so that two changes follow each other.
-    pub(super) change: tokio::sync::Mutex<Vec<SettingOverride>>,
-}
-
-/// The overrides of this node.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NodeOverrides {
-    /// Overrides in force.
-    pub in_force: Vec<SettingOverride>,
-    /// Overrides that do not fit the configuration of this node.
-    pub left_out: Vec<SettingOverride>,
-}
-
-impl fmt::Debug for LiveSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LiveSettings").finish_non_exhaustive()
-    }
-}
-
-impl LiveSettings {
-    /// The configuration of the start.
-    pub(super) fn new(configured: Layers) -> Self {
-        Self {
-            in_force: ArcSwap::from_pointee(configured.settings.clone()),
-            configured: ArcSwap::from_pointee(configured),
-            overrides: ArcSwap::default(),
-            followers: Mutex::default(),
-            change: tokio::sync::Mutex::default(),
-        }
-    }
-
-    /// The settings in force.
-    pub fn get(&self) -> Arc<Settings> {
-        self.in_force.load_full()
-    }
-
-    /// The configuration without overrides, with the places of the values as they were read last.
-    pub fn configured(&self) -> Arc<Layers> {
-        self.configured.load_full()
-    }
-
-    /// The overrides of this node.
-    pub fn overrides(&self) -> Arc<NodeOverrides> {
-        self.overrides.load_full()
-    }
-
-    /// Calls `follower` with the settings in force, now and after each change.
-    pub fn follow(&self, follower: impl Fn(&Settings) + Send + Sync + 'static) {
-        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
-        follower(&self.get());
-        followers.push(Box::new(follower));
-    }
-
-    /// Stores the settings in force and calls the followers.
-    fn store(&self, new: Settings) {
-        let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
-        self.in_force.store(Arc::new(new));
-        let new = self.get();
-        for follower in followers.iter() {
-            follower(&new);
-        }
-    }
-}
 
 /// A setting with another value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,13 +51,6 @@ impl SettingChange {
     /// The paths as one text.
     pub fn paths(changes: &[Self]) -> String {
         changes.iter().map(|change| change.path.as_str()).collect::<Vec<_>>().join(", ")
-    }
-}
-
-impl NodeOverrides {
-    /// The values in force by path.
-    pub fn values(&self) -> BTreeMap<String, Value> {
-        self.in_force.iter().map(|found| (found.path.clone(), found.value.clone())).collect()
     }
 }
 

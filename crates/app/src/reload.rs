@@ -12,7 +12,8 @@ use super::acts::Acting;
 use super::config::live::is_reloaded;
 use super::config::reading::{Layers, load_layers};
 use super::config::{Problems, Settings};
-use super::live::{NodeOverrides, ReloadFault, SettingChange, overlaid, put};
+use super::in_force::NodeOverrides;
+use super::live::{ReloadFault, SettingChange, overlaid, put};
 
 /// The result of reading the configuration again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! The actors, in their start order. The supervisor stops them in reverse order.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use actors::agent_sessions::SessionFollower;
@@ -27,16 +26,14 @@ use actors::watch::{ChangeFeed, OrderExecutor, OverrideFollower};
 use actors::webhook::WebhookPass;
 use actors::witness::Witnesses;
 use actors::{ActorKind, jitter};
-use arc_swap::ArcSwap;
 use domain::node::BEAT_SECONDS;
-use store::janitor::PurgeSettings;
 use supervision::ChildSpec;
 use supervision::commit::Committer;
 use supervision::periodic::{LiveSchedule, Pass, Periodic, Rest, Schedule, Waker};
 
 use super::builder::{Builder, Counters, Hold, OUTBOX};
+use super::config::Settings;
 use super::knowledge::KnowledgeServices;
-use super::schedules::LiveSchedules;
 
 /// Pause of actors that only look for changes.
 const SECOND: Duration = Duration::from_secs(1);
@@ -109,8 +106,6 @@ pub(super) struct Supervised<'s> {
     pub overrides: OverrideFollower,
     pub orders: OrderExecutor,
     pub wakers: Wakers,
-    pub schedules: &'s LiveSchedules,
-    pub purge: &'s Arc<ArcSwap<PurgeSettings>>,
 }
 
 impl Supervised<'_> {
@@ -146,21 +141,22 @@ impl Supervised<'_> {
             events_max: SEQUENCE_MAX,
             grown: vec![grown.clone(), followed.clone(), recorded.clone(), signed.clone()],
         };
+        let checkpoint = self.live_every(|settings| settings.log.checkpoint_every);
+        let remember = self.live_every(|settings| settings.log.remember_every);
         let mut children = vec![
             ChildSpec::singleton(intake, move || (grouped.clone(), ())),
-            self.resting(ActorKind::Sequence, sequence, self.schedules.checkpoint.clone(), SEQUENCE_REST, appended),
-            self.resting(ActorKind::Anchor, anchor.clone(), self.schedules.remember.clone(), ANCHOR_REST, signed),
+            self.resting(ActorKind::Sequence, sequence, checkpoint.clone(), SEQUENCE_REST, appended),
+            self.resting(ActorKind::Anchor, anchor.clone(), remember, ANCHOR_REST, signed),
         ];
         let witnesses = self.witnesses.cloned();
-        children
-            .extend(witnesses.map(|pass| self.periodic(ActorKind::Witness, pass, self.schedules.checkpoint.clone())));
+        children.extend(witnesses.map(|pass| self.periodic(ActorKind::Witness, pass, checkpoint)));
         children
     }
 
     /// Stores held events in groups.
     fn hold(&self) -> ChildSpec {
-        let settings = self.builder.settings;
-        let ledger = HeldBatch { store: self.builder.store.clone(), quotas: settings.events.held };
+        let quotas = self.builder.live.part(|settings| settings.events.held);
+        let ledger = HeldBatch { store: self.builder.store.clone(), quotas };
         ChildSpec::singleton(self.hold, move || (Committer::new(ledger.clone(), GROUP_MAX), ()))
     }
 
@@ -187,7 +183,7 @@ impl Supervised<'_> {
     /// Sends notifications.
     fn webhooks(&self) -> Option<ChildSpec> {
         let pass = self.webhooks?.clone();
-        let schedule = every(pass.settings.look_every);
+        let schedule = self.live_every(|settings| settings.webhooks.look_every);
         Some(self.periodic(ActorKind::Webhook, pass, schedule))
     }
 
@@ -199,7 +195,7 @@ impl Supervised<'_> {
 
     /// The actors that no request waits for.
     fn housekeeping(&self) -> Vec<ChildSpec> {
-        let Builder { settings, store, clock, .. } = self.builder;
+        let Builder { settings, live, store, clock, .. } = self.builder;
         let Counters { usage, presence, budgets } = self.counters;
         let Wakers { grown, followed, changed, .. } = &self.wakers;
         let changes = ChangeFeed {
@@ -220,13 +216,14 @@ impl Supervised<'_> {
         let janitor = Janitor {
             store: (*store).clone(),
             clock: (*clock).clone(),
-            settings: Arc::clone(self.purge),
-            feeds_kept: settings.feeds.kept,
+            settings: live.part(|settings| settings.janitor.purge),
+            feeds_kept: live.part(|settings| settings.feeds.kept),
             outbox: settings.data.dir.join(OUTBOX),
             mail_files_kept: settings.mail.files_kept,
         };
+        let outbox = self.live_every(|settings| settings.consent.outbox_every);
         let mut children = vec![
-            self.periodic(ActorKind::Outbox, self.outbox.clone(), self.schedules.outbox.clone()),
+            self.periodic(ActorKind::Outbox, self.outbox.clone(), outbox),
             self.resting(ActorKind::Watch, changes, every(SECOND), WATCH_REST, changed),
             self.resting(ActorKind::Meter, UsageMeter(usage.clone()), every(SECOND), METER_REST, grown),
         ];
@@ -238,7 +235,7 @@ impl Supervised<'_> {
             self.periodic(ActorKind::Presence, PresencePass(presence.clone()), every(SECOND)),
             self.periodic(ActorKind::Budget, BudgetKeeper(budgets.clone()), every(SECOND)),
             self.periodic(ActorKind::Node, NodePass(self.nodes.clone()), every(Duration::from_secs(BEAT_SECONDS))),
-            self.periodic(ActorKind::Janitor, janitor, self.schedules.janitor.clone()),
+            self.periodic(ActorKind::Janitor, janitor, self.live_every(|settings| settings.janitor.every)),
         ]);
         children
     }
@@ -262,9 +259,18 @@ impl Supervised<'_> {
         let handle = Periodic::<P>::handle(kind, self.builder.settings.actors.of(kind));
         Periodic::new(kind, pass, schedule, jitter(self.builder.rng)).child(&handle)
     }
+
+    /// The schedule of passes with this pause between them, which follows the settings in force.
+    fn live_every(&self, pause: impl Fn(&Settings) -> Duration + Send + Sync + 'static) -> LiveSchedule {
+        let live = self.builder.live;
+        let schedule = LiveSchedule::new(every(pause(&live.get())));
+        let follower = schedule.clone();
+        live.follow(move |settings| follower.set(every(pause(settings))));
+        schedule
+    }
 }
 
 /// The schedule of passes with this pause between them.
-pub(super) fn every(every: Duration) -> Schedule {
+fn every(every: Duration) -> Schedule {
     Schedule { every, deadline: PASS_DEADLINE }
 }

@@ -112,6 +112,11 @@ impl<K: Clone + Eq + Hash, W> FairQueue<K, W> {
         }
     }
 
+    /// Replaces the limits. Turns and waiters beyond them stay: only new ones are refused.
+    pub fn set_limits(&mut self, limits: FairLimits) {
+        self.limits = limits.sound();
+    }
+
     /// Adds a waiter. [`FairQueue::next_turn`] gives it a place, at once if one is free for it.
     pub fn enter(&mut self, party: &K, speed: Speed, waiter: W) -> Result<FairTicket, FairRefusal> {
         let at = self.parties.iter().position(|entry| entry.key == *party);

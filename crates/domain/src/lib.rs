@@ -50,6 +50,7 @@
 //! | [`usage`] | plans, windows and the remaining quota |
 //! | [`prices`] | prices of models, and the costs of tokens |
 //! | [`node`] | servers on one database and their differences |
+//! | [`live`] | values that are replaced while the program runs |
 //! | [`clock`], [`rng`] | time and randomness as values |
 //! | [`reasons()`] | an error and its causes on one line |
 //! | [`brief()`] | messages about a text, without the text |
@@ -88,6 +89,7 @@ pub mod item;
 pub mod label;
 pub mod lane;
 pub mod language;
+pub mod live;
 pub mod mail;
 pub mod memory;
 pub mod merkle;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use domain::fair::{FairLimits, FairQueue, FairRefusal, FairTicket, SlowTurns, Speed};
 use domain::ids::UserAccountId;
+use domain::live::Live;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
@@ -19,7 +20,7 @@ struct Shared {
     /// Duration of a turn after which the next turns of its account are expected to be slow.
     slow_after: Duration,
     /// Duration after which a turn ends if others wait.
-    turn: Duration,
+    turn: Live<Duration>,
     /// Whether a waiter lacks only a free place; set with the state locked.
     contended: watch::Sender<bool>,
 }
@@ -57,7 +58,14 @@ impl FairPlaces {
     /// `turn`.
     pub fn timed(limits: FairLimits, slow_after: Duration, turn: Duration) -> Self {
         let state = Mutex::new(Sharing { queue: FairQueue::new(limits), slow: SlowTurns::default() });
-        Self(Arc::new(Shared { state, slow_after, turn, contended: watch::Sender::new(false) }))
+        Self(Arc::new(Shared { state, slow_after, turn: turn.into(), contended: watch::Sender::new(false) }))
+    }
+
+    /// Replaces the limits and the time of turns that begin from now on. Turns and waiters beyond the limits stay.
+    pub fn retune(&self, limits: FairLimits, turn: Duration) {
+        self.0.turn.set(turn);
+        self.lock().queue.set_limits(limits);
+        self.hand_out();
     }
 
     /// Waits for a place. Dropping the future ends the wait.
@@ -125,7 +133,7 @@ impl FairPlace {
     /// gets the place, and the holder has to stop.
     #[boxed]
     pub async fn overdue(&self) {
-        let Some(end) = self.begun.checked_add(self.places.0.turn) else { return std::future::pending().await };
+        let Some(end) = self.begun.checked_add(**self.places.0.turn.get()) else { return std::future::pending().await };
         tokio::time::sleep_until(end).await;
         let mut contended = self.places.0.contended.subscribe();
         loop {
@@ -226,6 +234,27 @@ mod tests {
         third.await.unwrap();
         assert_eq!(*order.lock().unwrap(), ["next", "third"]);
         assert!(places.is_idle());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changed_limits_give_places_to_waiters_and_take_none_away() {
+        let places = FairPlaces::timed(FairLimits::new(1, 1), Duration::MAX, Duration::MAX);
+        let held = places.acquire(&account("one")).await.unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let two = waits(&places, "two", &order).await;
+        places.retune(FairLimits::new(2, 1), Duration::MAX);
+        two.await.unwrap();
+        let second = places.acquire(&account("two")).await.unwrap();
+        places.retune(FairLimits::new(1, 1), SECOND);
+        drop(second);
+        let third = tokio::time::timeout(SECOND, places.acquire(&account("three"))).await;
+        assert!(third.is_err(), "the turn that is left has the only place");
+        drop(held);
+        let place = places.acquire(&account("long")).await.unwrap();
+        let next = waits(&places, "next", &order).await;
+        tokio::time::timeout(2 * SECOND, place.overdue()).await.unwrap();
+        drop(place);
+        next.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

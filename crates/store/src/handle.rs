@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use domain::ids::NodeId;
+use domain::live::Live;
 use sqlx::migrate::Migrator;
 
 use crate::act::PendingAct;
@@ -24,7 +25,7 @@ pub struct Store {
     /// Whether changes are announced to other processes (`database.notify`).
     pub(crate) notifies: bool,
     /// Limits of the written notifications.
-    pub(crate) notices: NoticeLimits,
+    pub(crate) notices: Live<NoticeLimits>,
     /// The node that holds the leases of this store.
     pub(crate) holder: Option<NodeId>,
     /// The replica that answers searches, if one is configured.
@@ -44,7 +45,7 @@ impl Store {
         Ok(Self {
             pool,
             notifies: settings.notify,
-            notices: NoticeLimits::default(),
+            notices: NoticeLimits::default().into(),
             holder: None,
             replica,
             is_replica: false,
@@ -59,7 +60,7 @@ impl Store {
         let store = Self {
             pool,
             notifies: false,
-            notices: NoticeLimits::default(),
+            notices: NoticeLimits::default().into(),
             holder: None,
             replica: None,
             is_replica: false,
@@ -67,6 +68,14 @@ impl Store {
         };
         store.check_schema().await?;
         Ok(store)
+    }
+
+    /// Puts the timeouts of other settings in force; see [`Pool::retune`].
+    pub fn retune(&self, settings: &DatabaseSettings) {
+        self.pool.retune(settings);
+        if let Some(replica) = &self.replica {
+            replica.retune(settings);
+        }
     }
 
     /// Creates or upgrades the tables. Fails if a newer program created them.

@@ -6,6 +6,7 @@ mod dropped;
 use chrono::TimeDelta;
 use domain::Timestamp;
 use domain::ids::MachineUuid;
+use domain::live::Live;
 use domain::webhook::{NotificationKind, body, kinds_of, notification_id};
 use serde_json::Value;
 use uuid::Uuid;
@@ -53,14 +54,14 @@ impl<'a> Notice<'a> {
 impl Store {
     /// Writes notifications within these limits.
     #[must_use]
-    pub fn with_notices(mut self, limits: NoticeLimits) -> Self {
-        self.notices = limits;
+    pub fn with_notices(mut self, limits: impl Into<Live<NoticeLimits>>) -> Self {
+        self.notices = limits.into();
         self
     }
 
     /// Whether notifications are written.
     pub(crate) fn notifies_owners(&self) -> bool {
-        self.notices != NoticeLimits::default()
+        **self.notices.get() != NoticeLimits::default()
     }
 
     /// Writes notifications in the caller's transaction. Limits apply per kind, so that many notifications of one kind do not displace
@@ -69,7 +70,7 @@ impl Store {
         if !self.notifies_owners() {
             return Ok(());
         }
-        let NoticeLimits { webhook_waiting_max, feed_entries_max } = self.notices;
+        let NoticeLimits { webhook_waiting_max, feed_entries_max } = **self.notices.get();
         let news: Vec<News<'_>> = notices.iter().map(News::of).collect();
         for chunk in chunks(&news) {
             for (outlet, rows_max) in [(&WEBHOOKS, webhook_waiting_max), (&FEEDS, feed_entries_max)] {

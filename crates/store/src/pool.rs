@@ -162,6 +162,15 @@ impl Pool {
         }
     }
 
+    /// Puts other timeouts in force: for new statements and connections at once, and for an open connection when it is returned. SQLite
+    /// has one of them, `acquire_timeout`; the others are settings of its open connections.
+    pub fn retune(&self, settings: &DatabaseSettings) {
+        match self {
+            Self::Sqlite { readers, .. } => readers.wait_max().set(settings.acquire_timeout),
+            Self::Postgres(pool) => pool.retune(settings),
+        }
+    }
+
     /// Waits until every connection is returned and closes it; on PostgreSQL for `acquire_timeout` at most. SQLite then updates its
     /// statistics and copies its write-ahead log into the file.
     #[boxed]

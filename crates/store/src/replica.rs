@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use domain::live::Live;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
@@ -27,7 +28,7 @@ pub struct Replica(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    settings: DatabaseSettings,
+    settings: Live<DatabaseSettings>,
     url: String,
     schema: Option<&'static str>,
     known: Mutex<Known>,
@@ -48,7 +49,7 @@ impl Replica {
     pub fn of(settings: &DatabaseSettings, schema: Option<&'static str>) -> Option<Self> {
         let url = settings.replica_url.clone().filter(|_| settings.url.is_some())?;
         let (known, is_being_checked) = (Mutex::default(), AtomicBool::new(false));
-        Some(Self(Arc::new(Shared { settings: settings.clone(), url, schema, known, is_being_checked })))
+        Some(Self(Arc::new(Shared { settings: settings.clone().into(), url, schema, known, is_being_checked })))
     }
 
     /// The connections to the replica, while it has every commit that is older than `database.replica_lag_max`.
@@ -57,7 +58,7 @@ impl Replica {
         let (pool, is_due) = {
             let state = self.known();
             let age = |at: Option<Instant>| at.map_or(Duration::MAX, |at| now.saturating_duration_since(at));
-            let is_current = age(state.current_at) <= self.0.settings.replica_lag_max;
+            let is_current = age(state.current_at) <= self.0.settings.get().replica_lag_max;
             (state.pool.clone().filter(|_| is_current), age(state.checked_at) >= CHECK_EVERY)
         };
         if is_due && !self.0.is_being_checked.swap(true, Ordering::AcqRel) {
@@ -68,7 +69,15 @@ impl Replica {
 
     /// Timeout of a read on the replica; after it the read runs on the primary.
     pub fn read_deadline(&self) -> Duration {
-        self.0.settings.replica_deadline
+        self.0.settings.get().replica_deadline
+    }
+
+    /// Puts other timeouts, and another maximum age, in force.
+    pub fn retune(&self, settings: &DatabaseSettings) {
+        self.0.settings.set(settings.clone());
+        if let Some(pool) = &self.known().pool {
+            pool.retune(settings);
+        }
     }
 
     /// Records a failed read: the replica is not used before the next successful check.
@@ -140,7 +149,8 @@ impl Replica {
         if let Some(pool) = self.known().pool.clone() {
             return Ok(pool);
         }
-        let pool = Pool::open_standby(&self.0.settings, &self.0.url, self.0.schema).await?;
+        let settings = DatabaseSettings::clone(&self.0.settings.get());
+        let pool = Pool::open_standby(&settings, &self.0.url, self.0.schema).await?;
         let own: Option<Uuid> = scalar(INSTALLATION).fetch_optional(primary).await.context(ASK)?;
         let there: Option<Uuid> = scalar(INSTALLATION).fetch_optional(&pool).await.context(ASK)?;
         if own != there {

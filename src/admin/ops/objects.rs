@@ -39,7 +39,7 @@ async fn carry_out(
     let act = requested.act().on(change.object(), id).because(Some(why));
     let target = act.target.clone().unwrap_or_default();
     let acting = requested.acting(&app, act);
-    let (give_up_after, now) = (app.settings.webhooks.give_up_after, app.clock.now());
+    let (give_up_after, now) = (app.live.get().webhooks.give_up_after, app.clock.now());
     let changed = acting.settle(change.apply(&acting.store, id, give_up_after, now).await).await;
     if !changed.map_err(StoreError::from)? {
         return Err(absent());

@@ -12,6 +12,7 @@ use app::config::HttpSettings;
 use axum::body::Body;
 use axum::http::request::Parts;
 use bytes::Bytes;
+use domain::live::Live;
 use http_body_util::{BodyExt, Limited};
 use tokio::time::Instant;
 
@@ -36,15 +37,25 @@ const SOON: Duration = Duration::from_secs(1);
 pub struct SlowBodies {
     addresses: Addresses,
     memory: Arc<ReceiveMemory>,
-    settings: HttpSettings,
+    settings: Live<HttpSettings>,
     gate: Arc<Gate>,
 }
 
 impl SlowBodies {
     /// No body is awaited yet. Requests that wait for a body have no place in `gate`, and their bytes are in `memory`.
-    pub fn new(settings: &HttpSettings, gate: Arc<Gate>, memory: Arc<ReceiveMemory>) -> Self {
-        let addresses = Addresses::new(settings.bodies_per_address_max, &settings.trusted_proxies);
-        Self { addresses, memory, settings: settings.clone(), gate }
+    pub fn new(
+        settings: Live<HttpSettings>,
+        per_address_max: impl Into<Live<usize>>,
+        gate: Arc<Gate>,
+        memory: Arc<ReceiveMemory>,
+    ) -> Self {
+        let addresses = Addresses::new(per_address_max, &settings.get().trusted_proxies);
+        Self { addresses, memory, settings, gate }
+    }
+
+    /// Maximum time for a body, from the first read to its end (`http.body_deadline`).
+    pub(super) fn body_deadline(&self) -> Duration {
+        self.settings.get().body_deadline
     }
 }
 
@@ -62,7 +73,7 @@ pub struct SlowBody<'b> {
 impl<'b> SlowBody<'b> {
     /// Starts to wait for the rest of the body of this request. `came` is the number of bytes that arrived with the head.
     pub fn begin(parts: &'b Parts, came: usize, deadline: Duration, bodies: &'b SlowBodies) -> Result<Self, ApiError> {
-        let ClientAddress(address) = ClientAddress::of(parts, &bodies.settings.trusted_proxies);
+        let ClientAddress(address) = ClientAddress::of(parts, &bodies.settings.get().trusted_proxies);
         let place = bodies.addresses.take(address).ok_or_else(|| ApiError::unavailable("too_many_bodies", SOON))?;
         let connection = parts.extensions.get::<Peer>();
         let mut slow =
@@ -82,7 +93,7 @@ impl<'b> SlowBody<'b> {
 
     /// The deadline of the next frame: every `body_rate_min` bytes extend it by a second.
     fn until(&self) -> Instant {
-        let HttpSettings { body_rate_min, body_rate_after, .. } = self.bodies.settings;
+        let HttpSettings { body_rate_min, body_rate_after, .. } = **self.bodies.settings.get();
         let earned = match body_rate_min {
             0 => self.deadline,
             rate => Duration::from_secs((self.share.bytes() / rate) as u64),

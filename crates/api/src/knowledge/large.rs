@@ -14,6 +14,7 @@ use axum::http::request::Parts;
 use bytes::{Bytes, BytesMut};
 use domain::fair::{FairLimits, FairRefusal};
 use domain::ids::UserAccountId;
+use domain::live::Live;
 use knowledge::fair::{FairPlace, FairPlaces};
 use tokio::sync::SetOnce;
 
@@ -35,23 +36,21 @@ pub struct LargeBody {
 #[derive(Debug)]
 pub struct LargeBodies {
     places: FairPlaces,
-    /// Maximum time that a request waits for a place.
-    wait: Duration,
-    limit: Limit,
+    settings: Live<BatchSettings>,
     bodies: Arc<BodyReader>,
 }
 
 impl LargeBodies {
     /// `settings` is the section `[knowledge.batch]`.
-    pub fn new(settings: &BatchSettings, bodies: Arc<BodyReader>) -> Self {
-        let limits = FairLimits {
-            waiting_max: settings.large_bodies_waiting_max,
-            waiting_per_party_max: settings.large_bodies_per_account_max,
-            ..FairLimits::new(settings.large_bodies_max, settings.large_bodies_per_account_max)
-        };
-        let places = FairPlaces::timed(limits, Duration::MAX, settings.large_bodies_turn);
-        let limit = Limit { bytes_max: settings.body_bytes_max, deadline: settings.body_deadline };
-        Self { places, wait: settings.large_bodies_wait, limit, bodies }
+    pub fn new(settings: Live<BatchSettings>, bodies: Arc<BodyReader>) -> Self {
+        let turn = settings.get().large_bodies_turn;
+        let places = FairPlaces::timed(limits(&settings.get()), Duration::MAX, turn);
+        Self { places, settings, bodies }
+    }
+
+    /// Follows changed settings: requests that wait get the places that are free now.
+    pub fn retune(&self, settings: &BatchSettings) {
+        self.places.retune(limits(settings), settings.large_bodies_turn);
     }
 
     /// Reads the body of a batch of this account.
@@ -73,7 +72,11 @@ impl LargeBodies {
         place: &SetOnce<FairPlace>,
     ) -> Result<Bytes, ApiError> {
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-        let mut pieces = BodyPieces::new(parts, body, self.limit, self.bodies.slow())?;
+        let limit = {
+            let settings = self.settings.get();
+            Limit { bytes_max: settings.body_bytes_max, deadline: settings.body_deadline }
+        };
+        let mut pieces = BodyPieces::new(parts, body, limit, self.bodies.slow())?;
         let mut bytes = BytesMut::new();
         let mut next = Bytes::new();
         loop {
@@ -93,10 +96,20 @@ impl LargeBodies {
     }
 
     async fn place(&self, account: &UserAccountId) -> Result<FairPlace, ApiError> {
-        match tokio::time::timeout(self.wait, self.places.acquire(account)).await {
+        let wait = self.settings.get().large_bodies_wait;
+        match tokio::time::timeout(wait, self.places.acquire(account)).await {
             Ok(Ok(place)) => Ok(place),
             Ok(Err(FairRefusal::Party)) => Err(ApiError::rate_limited(SOON)),
             Ok(Err(FairRefusal::All)) | Err(_) => Err(ApiError::unavailable("overloaded", SOON)),
         }
+    }
+}
+
+/// The places of accounts, and the requests that wait for them.
+fn limits(settings: &BatchSettings) -> FairLimits {
+    FairLimits {
+        waiting_max: settings.large_bodies_waiting_max,
+        waiting_per_party_max: settings.large_bodies_per_account_max,
+        ..FairLimits::new(settings.large_bodies_max, settings.large_bodies_per_account_max)
     }
 }

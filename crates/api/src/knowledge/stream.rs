@@ -12,6 +12,7 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
 use domain::ids::{BatchId, UserAccountId};
+use domain::live::Live;
 use futures_util::stream::{self, Stream, StreamExt};
 
 use super::places::{Full, Permit, Places};
@@ -41,12 +42,12 @@ pub struct EventStreams {
     /// All streams end when the server stops.
     phases: Phases,
     /// Time without events after which a comment is sent.
-    heartbeat: Duration,
+    heartbeat: Live<Duration>,
 }
 
 impl EventStreams {
     /// `places` limits concurrent streams, `checks` ends streams with a revoked credential; all end when the server stops.
-    pub fn new(places: Places, checks: CredentialChecks, phases: Phases, heartbeat: Duration) -> Self {
+    pub fn new(places: Places, checks: CredentialChecks, phases: Phases, heartbeat: Live<Duration>) -> Self {
         Self { places, checks, phases, heartbeat }
     }
 
@@ -80,7 +81,7 @@ impl EventStreams {
     ) -> Response {
         // A client reconnects to the next server process if a shutdown ends its stream.
         let closed = self.closing();
-        let beating = beating(events, self.heartbeat);
+        let beating = beating(events, self.heartbeat.clone());
         let guarded = self.checks().while_valid(credential, beating, Bytes::from(last));
         let pieces = guarded.take_until(closed).map(move |piece| {
             let _held_until_the_stream_ends = &place;
@@ -102,13 +103,14 @@ pub fn of_batch(mut response: Response, batch: BatchId) -> Response {
     response
 }
 
-fn beating(events: impl Stream<Item = Bytes> + Send + 'static, every: Duration) -> impl Stream<Item = Bytes> {
+fn beating(events: impl Stream<Item = Bytes> + Send + 'static, heartbeat: Live<Duration>) -> impl Stream<Item = Bytes> {
     const COMMENT: Bytes = Bytes::from_static(b":\n\n");
-    stream::unfold(Box::pin(events), move |mut events| async move {
+    stream::unfold((Box::pin(events), heartbeat), |(mut events, heartbeat)| async move {
+        let every = **heartbeat.get();
         match tokio::time::timeout(every, events.next()).await {
-            Ok(Some(piece)) => Some((piece, events)),
+            Ok(Some(piece)) => Some((piece, (events, heartbeat))),
             Ok(None) => None,
-            Err(_) => Some((COMMENT, events)),
+            Err(_) => Some((COMMENT, (events, heartbeat))),
         }
     })
 }
@@ -123,9 +125,23 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(20 * nth)).await;
             (nth < 3).then(|| (Bytes::from(event(&nth, "{}")), nth + 1))
         });
-        let pieces: Vec<Bytes> = beating(slow, Duration::from_secs(15)).collect().await;
+        let pieces: Vec<Bytes> = beating(slow, Duration::from_secs(15).into()).collect().await;
         let expected = ["id: 0\ndata: {}\n\n", ":\n\n", "id: 1\ndata: {}\n\n", ":\n\n", ":\n\n"];
         assert_eq!(pieces[..5], expected);
         assert_eq!(pieces[5], "id: 2\ndata: {}\n\n");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_heartbeat_is_in_force_from_the_next_one_on() {
+        let heartbeat = Live::new(Duration::from_secs(15));
+        let mut pieces = Box::pin(beating(stream::pending(), heartbeat.clone()));
+        let mut next = async || {
+            let start = tokio::time::Instant::now();
+            pieces.next().await.unwrap();
+            start.elapsed().as_secs()
+        };
+        assert_eq!(next().await, 15);
+        heartbeat.set(Duration::from_secs(2));
+        assert_eq!(next().await, 2);
     }
 }

@@ -8,7 +8,8 @@ use super::shared::is_secret;
 pub enum SettingEffect {
     /// When the configuration is read again, or by an override.
     Live,
-    /// When the configuration is read again. There is no override, because operators could raise their own rights with it.
+    /// When the configuration is read again. There is no override: operators could raise their own rights with it, or close the way to
+    /// the database, which has the overrides.
     Reload,
     /// With the next start.
     Restart,
@@ -49,24 +50,39 @@ const CLASSES: &[(&str, SettingEffect)] = {
         ("consent.outbox_every", Live),
         ("data", Restart),
         ("database", Restart),
+        ("database.acquire_timeout", Reload),
+        ("database.connect_timeout", Reload),
+        ("database.idle_in_transaction_timeout", Reload),
+        ("database.lock_timeout", Reload),
+        ("database.replica_deadline", Live),
+        ("database.replica_lag_max", Live),
         ("database.replica_url", Never),
+        ("database.silent_after", Reload),
+        ("database.statement_timeout", Reload),
         ("database.url", Never),
         ("devices", Restart),
         ("events", Restart),
+        ("events.body_bytes_max", Live),
+        ("events.held", Live),
         ("events.unattached", Live),
-        ("feeds", Restart),
-        ("http", Restart),
-        ("http.head_bytes_max", Live),
-        ("http.head_deadline", Live),
-        ("http.idle_deadline", Live),
-        ("http.unread_bytes_max", Live),
-        ("http.unread_deadline", Live),
-        ("http.write_deadline", Live),
+        ("feeds", Live),
+        ("feeds.enabled", Restart),
+        ("http", Live),
+        ("http.auth_name", Restart),
+        ("http.base_url", Restart),
+        ("http.bind", Restart),
+        // The places are as many as there are file descriptors at the start.
+        ("http.connections_max", Restart),
+        ("http.descriptors_reserved", Restart),
+        ("http.trusted_proxies", Restart),
         ("janitor", Live),
         // Requests for device codes name it.
         ("janitor.purge.unattached_kept", Restart),
         ("knowledge", Restart),
+        ("knowledge.batch", Live),
+        ("knowledge.import.lines_max", Live),
         ("knowledge.memories_per_account_max", Live),
+        ("knowledge.tags_per_memory_max", Live),
         ("limits", Live),
         ("log", Restart),
         ("log.checkpoint_every", Live),
@@ -75,11 +91,6 @@ const CLASSES: &[(&str, SettingEffect)] = {
         ("mail", Restart),
         ("mail.smtp.url", Never),
         ("plans", Live),
-        // Counts are kept for the longest window.
-        ("plans.FREE.window_days", Restart),
-        ("plans.MAX.window_days", Restart),
-        ("plans.PLUS.window_days", Restart),
-        ("plans.PRO.window_days", Restart),
         ("rules", Restart),
         ("sessions", Restart),
         ("shutdown", Live),
@@ -89,7 +100,11 @@ const CLASSES: &[(&str, SettingEffect)] = {
         ("telemetry", Restart),
         ("telemetry.log", Live),
         ("upstream", Restart),
-        ("webhooks", Restart),
+        ("webhooks", Live),
+        ("webhooks.allow_http", Restart),
+        ("webhooks.allow_private", Restart),
+        ("webhooks.enabled", Restart),
+        ("webhooks.ports", Restart),
     ]
 };
 

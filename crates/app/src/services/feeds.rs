@@ -5,6 +5,7 @@ use std::time::Duration;
 use actors::{InfraError, Unavailable};
 use domain::feed::{Feed, FeedEntry};
 use domain::ids::UserAccountId;
+use domain::live::Live;
 use domain::secret::{Secret, SecretKind};
 use domain::webhook::{NotificationKind, chosen_kinds};
 use serde::{Deserialize, Serialize};
@@ -47,7 +48,7 @@ impl FeedSettings {
 #[derive(Debug, Clone)]
 pub struct Feeds {
     ports: Ports,
-    settings: FeedSettings,
+    settings: Live<FeedSettings>,
 }
 
 /// Why a feed is not created, changed or read.
@@ -84,18 +85,18 @@ impl From<Unavailable> for FeedRefusal {
 
 impl Feeds {
     /// `settings` is the section `[feeds]`.
-    pub fn new(ports: Ports, settings: FeedSettings) -> Self {
+    pub fn new(ports: Ports, settings: Live<FeedSettings>) -> Self {
         Self { ports, settings }
     }
 
     /// Whether feeds are on.
     pub fn are_on(&self) -> bool {
-        self.settings.enabled
+        self.settings.get().enabled
     }
 
     /// How long entries are kept.
     pub fn kept(&self) -> Duration {
-        self.settings.kept
+        self.settings.get().kept
     }
 
     /// The feed of an account, if it has one.
@@ -114,7 +115,7 @@ impl Feeds {
         }
         let store = &self.ports.store;
         let feed = store.feed_by_hash(&token.hash()).await?.ok_or(FeedRefusal::NotFound)?;
-        let rows_max = usize::try_from(self.settings.entries).unwrap_or(usize::MAX);
+        let rows_max = usize::try_from(self.settings.get().entries).unwrap_or(usize::MAX);
         let entries = store.feed_entries(&feed.account, rows_max).await?;
         Ok((feed, entries))
     }
@@ -172,7 +173,7 @@ impl Feeds {
     }
 
     fn on(&self) -> Result<(), FeedRefusal> {
-        if self.settings.enabled { Ok(()) } else { Err(FeedRefusal::Off) }
+        if self.are_on() { Ok(()) } else { Err(FeedRefusal::Off) }
     }
 }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use actors::InfraError;
 use actors::budget::{BudgetState, Budgets};
 use actors::meter::Usage;
-use arc_swap::ArcSwap;
 use domain::Timestamp;
 use domain::ids::UserAccountId;
+use domain::live::Live;
 use domain::recorder::Recorder;
 use domain::usage::{Allowance, Day, PercentLeft, Plan, QuotaUsed, UsageWindow};
 use store::held::Sender;
@@ -38,7 +38,7 @@ pub struct UsageBars {
     ports: Ports,
     usage: Usage,
     budgets: Budgets,
-    plans: Arc<ArcSwap<PlanSettings>>,
+    plans: Live<PlanSettings>,
     account: AccountSettings,
     urls: Arc<Urls>,
 }
@@ -48,7 +48,7 @@ impl UsageBars {
     pub fn new(
         ports: Ports,
         (usage, budgets): (Usage, Budgets),
-        plans: Arc<ArcSwap<PlanSettings>>,
+        plans: Live<PlanSettings>,
         account: AccountSettings,
         urls: Arc<Urls>,
     ) -> Self {
@@ -82,7 +82,7 @@ impl UsageBars {
             }
             UsageOwner::Outsider => (Plan::Free, 0, now, Vec::new()),
         };
-        let allowance = self.plans.load().of(plan);
+        let allowance = self.plans.get().of(plan);
         let window = UsageWindow::at(since, now, allowance.window_days);
         let used = self.usage.of(&computers, window).await?;
         let measure = |limit, used| Measure { percent_left: PercentLeft::of(limit, used), reset_at: window.reset_at() };

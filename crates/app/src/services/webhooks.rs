@@ -7,6 +7,7 @@ use actors::{InfraError, Unavailable};
 use domain::Timestamp;
 use domain::clock::delta;
 use domain::ids::{UserAccountId, WebhookId};
+use domain::live::Live;
 use domain::web_url::WebUrl;
 use domain::webhook::{
     DisabledWhy, EndpointDescription, NotificationKind, SigningSecret, TEST, Webhook, chosen_kinds, notification_id,
@@ -23,7 +24,7 @@ const DELIVERIES_MAX: usize = 50;
 #[derive(Debug, Clone)]
 pub struct Webhooks {
     ports: Ports,
-    settings: WebhookSettings,
+    settings: Live<WebhookSettings>,
     rules: EndpointRules,
 }
 
@@ -96,26 +97,26 @@ impl From<Unavailable> for WebhookRefusal {
 
 impl Webhooks {
     /// `settings` is the section `[webhooks]`.
-    pub fn new(ports: Ports, settings: WebhookSettings) -> Self {
-        let rules = EndpointRules::new(&settings);
+    pub fn new(ports: Ports, settings: Live<WebhookSettings>) -> Self {
+        let rules = EndpointRules::new(&settings.get());
         Self { ports, settings, rules }
     }
 
     /// Whether webhooks are on.
     pub fn are_on(&self) -> bool {
-        self.settings.enabled
+        self.settings.get().enabled
     }
 
     /// How long a replaced secret signs too.
     pub fn old_secret_kept(&self) -> std::time::Duration {
-        self.settings.old_secret_kept
+        self.settings.get().old_secret_kept
     }
 
     /// The endpoints of an account, newest first.
     #[boxed]
     pub async fn list(&self, account: &UserAccountId) -> Result<Vec<Webhook>, WebhookRefusal> {
         self.on()?;
-        let rows_max = usize::try_from(self.settings.per_account_max).unwrap_or(usize::MAX);
+        let rows_max = usize::try_from(self.settings.get().per_account_max).unwrap_or(usize::MAX);
         Ok(self.ports.store.webhooks_of_account(account, rows_max).await?)
     }
 
@@ -163,7 +164,7 @@ impl Webhooks {
             old_secret_until: None,
         };
         let new = NewWebhook { webhook: webhook.clone(), secret: secret.clone() };
-        let (store, per_account_max) = (store.clone(), self.settings.per_account_max);
+        let (store, per_account_max) = (store.clone(), self.settings.get().per_account_max);
         let added = actors::detached(async move { store.webhook_create(&new, per_account_max).await }).await??;
         if added { Ok((webhook, secret)) } else { Err(WebhookRefusal::TooMany) }
     }
@@ -208,7 +209,7 @@ impl Webhooks {
         self.on()?;
         let Ports { store, clock, rng } = &self.ports;
         let secret = SigningSecret::mint(rng);
-        let overlap = delta(self.settings.old_secret_kept);
+        let overlap = delta(self.settings.get().old_secret_kept);
         let until: Timestamp = clock.now() + overlap;
         let (store, owner, new) = (store.clone(), account.clone(), secret.clone());
         let work = async move { store.webhook_rotate(id, &owner, &new, until).await };
@@ -234,12 +235,12 @@ impl Webhooks {
         let Ports { store, clock, rng } = &self.ports;
         let now = clock.now();
         let notification = notification_id(TEST, rng.uuid_v7(now), now);
-        let (store, owner, waiting_max) = (store.clone(), account.clone(), self.settings.waiting_max);
+        let (store, owner, waiting_max) = (store.clone(), account.clone(), self.settings.get().waiting_max);
         let work = async move { store.webhook_test(id, &owner, notification, now, waiting_max).await };
         if actors::detached(work).await?? { Ok(()) } else { Err(WebhookRefusal::NotTestable) }
     }
 
     fn on(&self) -> Result<(), WebhookRefusal> {
-        if self.settings.enabled { Ok(()) } else { Err(WebhookRefusal::Off) }
+        if self.are_on() { Ok(()) } else { Err(WebhookRefusal::Off) }
     }
 }

@@ -10,7 +10,7 @@ use domain::{Clock, Rng};
 use quick_cache::sync::Cache;
 use sqlx::migrate::Migrator;
 use store::pool::{query, scalar};
-use store::{Pool, Replica, in_transaction};
+use store::{DatabaseSettings, Pool, Replica, in_transaction};
 use uuid::Uuid;
 
 use super::cosign::Witnessing;
@@ -241,6 +241,14 @@ impl Log {
     pub async fn give_lease_back(&self) {
         if let Pool::Postgres(_) = &self.pool {
             self.end_lease().await;
+        }
+    }
+
+    /// Puts the timeouts of other settings of the database in force.
+    pub fn retune(&self, settings: &DatabaseSettings) {
+        self.pool.retune(settings);
+        if let Some(LogReplica { replica, .. }) = &self.replica {
+            replica.retune(settings);
         }
     }
 

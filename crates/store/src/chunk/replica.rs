@@ -24,7 +24,7 @@ impl Store {
         let there = Self {
             pool,
             notifies: false,
-            notices: NoticeLimits::default(),
+            notices: NoticeLimits::default().into(),
             holder: None,
             replica: None,
             is_replica: true,

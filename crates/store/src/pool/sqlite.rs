@@ -12,6 +12,9 @@ pub(super) mod writer;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain::live::Live;
 
 use self::error::SqliteError;
 use self::file::SqliteFile;
@@ -32,11 +35,12 @@ const READERS_MAX: u32 = 4;
 pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, StoreError> {
     make_file(path)?;
     let file = SqliteFile::new(settings, path, false);
-    let writer = start(settings, &file)?;
+    let wait_max = Live::new(settings.acquire_timeout);
+    let writer = start(&file, &wait_max)?;
     let cannot = |source: sqlx::Error| StoreError::Open { what: path.display().to_string(), source: source.into() };
     drop(writer.alone().await.map_err(cannot)?);
     check_durable(&writer).await?;
-    let readers = readers_of(settings, &file, READERS_MAX).await?;
+    let readers = readers_of(&file, READERS_MAX, &wait_max).await?;
     Ok(Pool::Sqlite { writer, readers, file })
 }
 
@@ -44,26 +48,27 @@ pub async fn open(settings: &DatabaseSettings, path: &Path) -> Result<Pool, Stor
 pub async fn open_copy(path: &Path) -> Result<Pool, StoreError> {
     let settings = DatabaseSettings::default();
     let file = SqliteFile::new(&settings, path, true);
-    let readers = readers_of(&settings, &file, 1).await?;
-    Ok(Pool::Sqlite { writer: start(&settings, &file)?, readers, file })
+    let wait_max = Live::new(settings.acquire_timeout);
+    let readers = readers_of(&file, 1, &wait_max).await?;
+    Ok(Pool::Sqlite { writer: start(&file, &wait_max)?, readers, file })
 }
 
 /// Opens the first reading connection.
 async fn readers_of(
-    settings: &DatabaseSettings,
     file: &SqliteFile,
     readers_max: u32,
+    wait_max: &Live<Duration>,
 ) -> Result<SqliteReaders, StoreError> {
-    let readers = SqliteReaders::new(file.clone(), readers_max, settings.acquire_timeout);
+    let readers = SqliteReaders::new(file.clone(), readers_max, wait_max.clone());
     let cannot =
         |source: sqlx::Error| StoreError::Open { what: file.path().display().to_string(), source: source.into() };
     readers.visit(|_| Ok(())).await.map_err(cannot)?;
     Ok(readers)
 }
 
-fn start(settings: &DatabaseSettings, file: &SqliteFile) -> Result<Writer, StoreError> {
+fn start(file: &SqliteFile, wait_max: &Live<Duration>) -> Result<Writer, StoreError> {
     let cannot = |source: std::io::Error| StoreError::Open { what: "a thread".to_owned(), source: source.into() };
-    Writer::start(file.clone(), settings.acquire_timeout).map_err(cannot)
+    Writer::start(file.clone(), wait_max.clone()).map_err(cannot)
 }
 
 /// Commits a page: `PRAGMA user_version` writes the header of the file even if the number is unchanged, and needs no table.

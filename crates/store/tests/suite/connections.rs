@@ -415,6 +415,19 @@ async fn a_writer_in_another_process_is_waited_for_only_so_long() {
     hasty.writable().await.unwrap();
 }
 
+#[tokio::test]
+async fn a_changed_timeout_bounds_the_next_wait_for_a_turn() {
+    let world = World::on_sqlite().await;
+    let Pool::Sqlite { writer, .. } = world.store.pool() else { unreachable!() };
+    let holder = writer.begin(Undo::Whole).await.unwrap();
+    let acquire_timeout = std::time::Duration::from_millis(20);
+    world.store.retune(&DatabaseSettings { acquire_timeout, ..DatabaseSettings::default() });
+    let refused = tokio::time::timeout(std::time::Duration::from_secs(2), world.store.writable()).await.unwrap();
+    assert!(refused.unwrap_err().is_unavailable());
+    drop(holder);
+    world.store.writable().await.unwrap();
+}
+
 /// Several reads in one transaction, as an audit executes them.
 #[tokio::test]
 async fn a_snapshot_of_a_file_stays_the_same_while_others_write() {

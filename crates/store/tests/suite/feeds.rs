@@ -5,6 +5,7 @@ use std::time::Duration;
 use domain::consent::{Author, ConsentLevel, ConsentRule};
 use domain::feed::Feed;
 use domain::ids::{UserAccountId, UserCuid};
+use domain::live::Live;
 use domain::secret::SecretHash;
 use domain::webhook::NotificationKind;
 use harness::on_each_database;
@@ -133,6 +134,19 @@ on_each_database! {
         assert_eq!(times(&account).await, [at(9), at(5), at(4)]);
         assert!(times(&other).await.is_empty());
         assert_eq!(store.purge_feeds(at(3604), hour, 100, &settings).await.unwrap(), 0);
+    }
+
+    async fn changed_limits_are_in_force_for_the_next_entry(world: &World) {
+        let limits = Live::new(NoticeLimits::default());
+        let store = world.store.clone().with_notices(limits.clone());
+        let account = world.account("ada@example.com").await;
+        added(world, &account, NotificationKind::ALL).await;
+        let (_, cuid, _) = world.attached(&account).await;
+        for (feed_entries_max, seconds, expected) in [(None, 0..2, 0), (Some(1), 2..6, 1), (Some(3), 6..12, 3)] {
+            limits.set(NoticeLimits { feed_entries_max, ..NoticeLimits::default() });
+            change(&store, world, &cuid, seconds).await;
+            assert_eq!(written(&store, &account).await.len(), expected);
+        }
     }
 
     async fn a_flood_of_held_events_leaves_room_for_other_kinds(world: &World) {

@@ -43,6 +43,10 @@ async fn a_search_uses_the_replica_only_while_it_has_the_same_accounts() {
         panic!("not within ten seconds: {expected}");
     };
     becomes(true).await;
+    store.retune(&DatabaseSettings { replica_lag_max: Duration::ZERO, ..settings.clone() });
+    assert!(!is_on_replica().await, "the changed age is in force");
+    store.retune(&settings);
+    becomes(true).await;
     // A change that is not on the replica yet.
     let mut there = harness::postgres::connect(&replica.url).await;
     sqlx::raw_sql("SELECT pg_wal_replay_pause()").execute(&mut there).await.unwrap();

@@ -120,6 +120,37 @@ async fn a_lock_is_waited_for_only_so_long() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn changed_timeouts_hold_for_each_connection_once_it_is_returned() {
+    let Some(world) = World::on_postgres().await else { return };
+    let settings = DatabaseSettings { connections_max: 2, ..world.settings.clone() };
+    let store = Store::open(&settings, &world.path()).await.unwrap();
+    let pool = store.pool();
+    let in_force = "SELECT concat_ws(' ', current_setting('lock_timeout'), current_setting('statement_timeout'),
+        current_setting('idle_in_transaction_session_timeout'))";
+    let first = backend(pool).await.unwrap();
+    let seconds = Duration::from_secs;
+    let longer = DatabaseSettings {
+        lock_timeout: seconds(7),
+        statement_timeout: seconds(8),
+        idle_in_transaction_timeout: seconds(9),
+        ..settings
+    };
+    let holder = pool.begin().await.unwrap();
+    store.retune(&longer);
+    holder.settle(Ok(()), |()| true).await.unwrap();
+    assert_eq!(scalar(in_force).fetch_one::<String>(pool).await.unwrap(), "7s 8s 9s");
+    let second = backend(pool).await.unwrap();
+    assert_ne!(first, second);
+    // Times that are no settings of a session are in force at once, on the same connection.
+    let holder = pool.begin().await.unwrap();
+    store.retune(&DatabaseSettings { acquire_timeout: Duration::from_millis(200), ..longer });
+    let refused = timeout(seconds(3), store.writable()).await.unwrap();
+    assert!(refused.unwrap_err().is_unavailable());
+    holder.settle(Ok(()), |()| true).await.unwrap();
+    assert_eq!(backend(pool).await.unwrap(), second);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_connection_is_lent_again_without_a_word_to_the_server() {
     let Some(world) = World::on_postgres().await else { return };
     let settings = DatabaseSettings { connections_max: 1, ..world.settings.clone() };

@@ -43,7 +43,7 @@ impl FromRef<HttpState> for OverviewPages {
         Self {
             site: Site::from_ref(state),
             bars: FromRef::from_ref(state),
-            memories_max: state.app.settings.knowledge.memories_per_account_max,
+            memories_max: state.app.live.get().knowledge.memories_per_account_max,
         }
     }
 }

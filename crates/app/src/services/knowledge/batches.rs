@@ -6,6 +6,7 @@ use actors::InfraError;
 use actors::ingest::{AddedBatch, BatchSettings, BatchStreamReader, Ingestion, Repeatable, Submission};
 use domain::batch::{BatchKind, Item, MessageId};
 use domain::ids::{BatchId, UserAccountId};
+use domain::live::Live;
 use store::StoreError;
 use store::batch::BatchAccess;
 use uuid::Uuid;
@@ -20,18 +21,18 @@ use crate::services::Ports;
 pub struct Batches {
     ports: Ports,
     ingestion: Ingestion,
-    settings: BatchSettings,
+    settings: Live<BatchSettings>,
 }
 
 impl Batches {
     /// `settings` is the section `[knowledge.batch]`.
-    pub fn new(ports: Ports, ingestion: Ingestion, settings: BatchSettings) -> Self {
+    pub fn new(ports: Ports, ingestion: Ingestion, settings: Live<BatchSettings>) -> Self {
         Self { ports, ingestion, settings }
     }
 
     /// Maximum size of a note, in bytes.
     pub fn note_bytes_max(&self) -> usize {
-        self.settings.note_bytes_max
+        self.settings.get().note_bytes_max
     }
 
     /// A batch of an account.
@@ -97,7 +98,7 @@ impl Batches {
             }
             (_, AddedBatch::Known(_)) => Err(Refusal::SpaceForbidden),
             (_, AddedBatch::KeyReused) => Err(Refusal::KeyReused),
-            (_, AddedBatch::TooMany) => Err(Refusal::TooManyBatches { retry_after: self.settings.heartbeat }),
+            (_, AddedBatch::TooMany) => Err(Refusal::TooManyBatches { retry_after: self.settings.get().heartbeat }),
         }
     }
 
@@ -107,9 +108,10 @@ impl Batches {
             if is_valid { Ok(()) } else { Err(Refusal::invalid(path, rule)) }
         };
         rule(!items.is_empty(), "", "supply urls, contents, or both".to_owned())?;
-        let most = self.settings.items_max;
+        let settings = self.settings.get();
+        let most = settings.items_max;
         rule(items.len() <= most, "", format!("a batch has at most {most} items, and this one has {}", items.len()))?;
-        let most = self.settings.spaces_max;
+        let most = settings.spaces_max;
         rule(named.len() <= most, "spaces", format!("must name at most {most}"))?;
         let notes = items.iter().filter_map(|item| match item {
             Item::Note { content, .. } => Some(content),
@@ -117,7 +119,7 @@ impl Batches {
         });
         for (nth, content) in notes.enumerate() {
             let path = format!("contents[{nth}].content");
-            let most = self.settings.note_bytes_max;
+            let most = settings.note_bytes_max;
             rule(content.len() <= most, &path, format!("must have at most {most} bytes, and has {}", content.len()))?;
         }
         Ok(())

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use domain::Clock;
 use domain::ids::{ApiKeyId, UserAccountId};
+use domain::live::Live;
 use domain::secret::SecretHash;
 use futures_util::stream::{self, Stream, StreamExt};
 use store::{Store, StoreError};
@@ -27,13 +28,13 @@ const CHECK_EVERY_MAX: Duration = Duration::from_secs(15);
 pub struct CredentialChecks {
     store: Store,
     clock: Clock,
-    every: Duration,
+    heartbeat: Live<Duration>,
 }
 
 impl CredentialChecks {
     /// `heartbeat` is the pause between two heartbeats of a stream: each is a check, too.
-    pub fn new(store: Store, clock: Clock, heartbeat: Duration) -> Self {
-        Self { store, clock, every: heartbeat.min(CHECK_EVERY_MAX) }
+    pub fn new(store: Store, clock: Clock, heartbeat: Live<Duration>) -> Self {
+        Self { store, clock, heartbeat }
     }
 
     /// Returns the items while the credential is valid. If it is revoked or expires, `last` is the last item.
@@ -60,7 +61,8 @@ impl CredentialChecks {
     /// Returns when the credential is no longer valid. After a store error the check is repeated.
     async fn until_revoked(self, credential: Credential) {
         loop {
-            tokio::time::sleep(self.every).await;
+            let every = (**self.heartbeat.get()).min(CHECK_EVERY_MAX);
+            tokio::time::sleep(every).await;
             match self.is_valid(&credential).await {
                 Ok(true) => {}
                 Ok(false) => return,

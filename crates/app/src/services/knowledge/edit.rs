@@ -77,7 +77,7 @@ impl Memories {
             text.parse().map_err(|error| Refusal::invalid(format!("tags[{nth}]"), format!("{error}")))
         };
         let tags = sorted_tags(texts.iter().enumerate().map(tag).collect::<Result<Vec<Tag>, Refusal>>()?);
-        let most = self.limits.tags_max;
+        let most = self.limits.get().tags_max;
         if tags.len() > most {
             return Err(Refusal::invalid("tags", format!("must have at most {most}, and has {}", tags.len())));
         }
@@ -85,7 +85,7 @@ impl Memories {
     }
 
     fn check_content(&self, change: &RequestedEdit) -> Result<(), Refusal> {
-        let most = self.limits.note_bytes_max;
+        let most = self.limits.get().note_bytes_max;
         match &change.content {
             Some(content) if content.len() > most => {
                 Err(Refusal::invalid("content", format!("must have at most {most} bytes, and has {}", content.len())))
@@ -101,7 +101,7 @@ impl Memories {
         memory: &Memory,
         wanted: &[Uuid],
     ) -> Result<Vec<SpaceId>, Refusal> {
-        let most = self.limits.spaces_max;
+        let most = self.limits.get().spaces_max;
         if !(1..=most).contains(&wanted.len()) {
             return Err(Refusal::invalid("spaces", format!("must name 1 to {most}")));
         }
@@ -156,7 +156,7 @@ impl Memories {
     ) -> Result<Edit, Refusal> {
         let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
         let (id, seen, account) = (memory.id, memory.changed, memory.account.clone());
-        let quota = **self.limits.quota.load();
+        let quota = self.limits.get().quota;
         let within = access.within.clone();
         let has_new_text = draft.as_ref().is_some_and(|draft| draft.content != memory.content);
         let write = async move {

@@ -51,7 +51,7 @@ impl Memories {
     #[boxed]
     pub async fn lines(&self, access: &KnowledgeAccess, text: &str) -> Result<ImportLines, Refusal> {
         let lines: Vec<&str> = text.split('\n').filter(|line| !line.trim_ascii().is_empty()).collect();
-        let most = self.limits.import_lines_max;
+        let most = self.limits.get().import_lines_max;
         if !(1..=most).contains(&lines.len()) {
             let count = lines.len();
             let rule = format!("an import has 1 to {most} lines, and this one has {count}: send it in several parts");
@@ -95,7 +95,7 @@ impl Memories {
             let reason = domain::brief(&error.to_string());
             LineFault::invalid(format!("the line is no exported memory: {reason}"))
         })?;
-        let most = self.limits.text_bytes_max;
+        let most = self.limits.get().text_bytes_max;
         if line.content.len() > most {
             let message = format!("the text has {} bytes, and at most {most} are accepted", line.content.len());
             return Err(LineFault { error: Fault::TooLarge, message });
@@ -104,7 +104,7 @@ impl Memories {
             line.spaces.iter().copied().filter(|space| writable.spaces.contains(space)).collect();
         spaces.sort_unstable();
         spaces.dedup();
-        spaces.truncate(self.limits.spaces_max);
+        spaces.truncate(self.limits.get().spaces_max);
         if spaces.is_empty() {
             spaces.extend(writable.default);
         }

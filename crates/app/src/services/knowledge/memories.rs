@@ -3,10 +3,8 @@
 
 pub use store::memory::Memory;
 
-use std::sync::Arc;
-
-use arc_swap::ArcSwap;
 use domain::ids::{MemoryId, UserAccountId};
+use domain::live::Live;
 use knowledge::Pipeline;
 use store::StoreError;
 use store::memory::{MemoryQuota, MemoryScope, Unlink};
@@ -14,7 +12,7 @@ use store::memory::{MemoryQuota, MemoryScope, Unlink};
 use super::access::KnowledgeAccess;
 use super::refusal::Refusal;
 use super::spaces::LISTED_MAX;
-use crate::config::KnowledgeSettings;
+use crate::config::Settings;
 use crate::services::Ports;
 
 /// Lists, reads, changes, imports and deletes memories. Clones share the database.
@@ -22,14 +20,14 @@ use crate::services::Ports;
 pub struct Memories {
     pub(super) ports: Ports,
     pub(super) pipeline: Pipeline,
-    pub(super) limits: Arc<MemoryLimits>,
+    pub(super) limits: Live<MemoryLimits>,
 }
 
 /// Limits of memories, from `[knowledge]`.
 #[derive(Debug, Clone)]
 pub struct MemoryLimits {
     /// How much an account may keep.
-    pub quota: Arc<ArcSwap<MemoryQuota>>,
+    pub quota: MemoryQuota,
     /// Tags of a memory.
     pub tags_max: usize,
     /// Spaces that a request may name.
@@ -44,22 +42,23 @@ pub struct MemoryLimits {
 
 impl MemoryLimits {
     /// The limits of these settings.
-    pub fn new(settings: &KnowledgeSettings, quota: Arc<ArcSwap<MemoryQuota>>) -> Self {
+    pub fn new(settings: &Settings) -> Self {
+        let knowledge = &settings.knowledge;
         Self {
-            quota,
-            tags_max: settings.tags_per_memory_max,
-            spaces_max: settings.batch.spaces_max,
-            note_bytes_max: settings.batch.note_bytes_max,
-            text_bytes_max: settings.batch.note_bytes_max.max(settings.extract.markdown_bytes_max),
-            import_lines_max: settings.import.lines_max,
+            quota: settings.memory_quota(),
+            tags_max: knowledge.tags_per_memory_max,
+            spaces_max: knowledge.batch.spaces_max,
+            note_bytes_max: knowledge.batch.note_bytes_max,
+            text_bytes_max: knowledge.batch.note_bytes_max.max(knowledge.extract.markdown_bytes_max),
+            import_lines_max: knowledge.import.lines_max,
         }
     }
 }
 
 impl Memories {
     /// Memories of the store in `ports`; `pipeline` cuts and embeds new texts.
-    pub fn new(ports: Ports, pipeline: Pipeline, limits: MemoryLimits) -> Self {
-        Self { ports, pipeline, limits: Arc::new(limits) }
+    pub fn new(ports: Ports, pipeline: Pipeline, limits: Live<MemoryLimits>) -> Self {
+        Self { ports, pipeline, limits }
     }
 
     /// A memory that the party may read, with the spaces that are visible to it.

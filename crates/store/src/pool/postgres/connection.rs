@@ -48,7 +48,7 @@ pub struct PostgresConnection {
 
 impl PostgresConnection {
     pub(super) fn new(session: Session, pool: Arc<Shared>, lent: OwnedSemaphorePermit) -> Self {
-        let longest = pool.limits.statement;
+        let longest = pool.limits.get().statement;
         Self { session: Some(session), state: State::Ready, longest, is_common: true, pool, _lent: lent }
     }
 
@@ -125,10 +125,11 @@ impl StatementWatch<'_> {
         let mut statement = pin!(statement);
         let mut waits = 0;
         let outcome = loop {
+            let silent_after = self.pool.limits.get().silent_after;
             tokio::select! {
                 biased;
                 outcome = &mut statement => break outcome,
-                () = sleep(self.pool.limits.silent_after) => {}
+                () = sleep(silent_after) => {}
             }
             let verdict = tokio::select! {
                 biased;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use domain::live::Live;
 use sqlx::{Connection, Error};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
@@ -20,6 +21,7 @@ use super::examination::{Backend, Examiner, Verdict};
 use super::hosts::Hosts;
 use super::limits::Limits;
 use super::session::{Greeting, Session, Unfit};
+use crate::pool::DatabaseSettings;
 
 /// Idle time after which a connection is tested before it is used.
 const TRIED_AFTER: Duration = Duration::from_secs(1);
@@ -57,7 +59,7 @@ pub struct PostgresPool {
 pub(super) struct Shared {
     pub(super) hosts: Hosts,
     greeting: Greeting,
-    pub(super) limits: Limits,
+    pub(super) limits: Live<Limits>,
     pub(super) lent: Arc<Semaphore>,
     /// The newest is last, and is lent first.
     idle: Mutex<VecDeque<Idle>>,
@@ -88,7 +90,7 @@ impl PostgresPool {
         let shared = Shared {
             hosts,
             greeting,
-            limits,
+            limits: limits.into(),
             lent: Arc::new(Semaphore::new(lent)),
             idle: Mutex::default(),
             open: Arc::default(),
@@ -126,7 +128,8 @@ impl PostgresPool {
             };
             Ok(PostgresConnection::new(session, Arc::clone(shared), lent))
         };
-        timeout(shared.limits.acquire, acquired).await.unwrap_or(Err(Error::PoolTimedOut))
+        let longest = shared.limits.get().acquire;
+        timeout(longest, acquired).await.unwrap_or(Err(Error::PoolTimedOut))
     }
 
     /// Lends a connection for long work that may wait for locks, such as a migration. It is closed afterwards, with its settings.
@@ -143,6 +146,14 @@ impl PostgresPool {
         self.shared.distrust(self.shared.generation.load(Ordering::Acquire));
     }
 
+    /// Puts the timeouts of other settings in force. If they are settings of sessions, [renews](Self::renew) the connections.
+    pub(in crate::pool) fn retune(&self, settings: &DatabaseSettings) {
+        self.shared.limits.set(Limits::of(settings));
+        if self.shared.greeting.retune(settings) {
+            self.renew();
+        }
+    }
+
     /// Waits for lent connections, at most for `acquire_timeout`, and closes all. A view of another pool closes nothing.
     pub async fn close(&self) {
         if self.is_part {
@@ -151,7 +162,8 @@ impl PostgresPool {
         let shared = &self.shared;
         shared.is_closed.store(true, Ordering::Release);
         // An error means that the semaphore was closed before.
-        let all = timeout(shared.limits.acquire, shared.lent.acquire_many(shared.limits.lent_max)).await;
+        let Limits { acquire, lent_max, .. } = **shared.limits.get();
+        let all = timeout(acquire, shared.lent.acquire_many(lent_max)).await;
         if all.is_err() {
             tracing::warn!("statements are under way although the database is closed; their connections are cut");
         }
@@ -162,7 +174,7 @@ impl PostgresPool {
 
     /// Maximum number of connections that are lent at the same time.
     pub fn lent_max(&self) -> u32 {
-        self.shared.limits.lent_max
+        self.shared.limits.get().lent_max
     }
 
     /// Number of open connections.
@@ -191,7 +203,8 @@ impl Shared {
             if since.elapsed() < TRIED_AFTER {
                 return Some(session);
             }
-            match timeout(self.limits.trial, session.connection.ping()).await {
+            let longest = self.limits.get().trial;
+            match timeout(longest, session.connection.ping()).await {
                 Ok(Ok(())) => return Some(session),
                 Ok(Err(error)) => {
                     tracing::debug!(error = domain::reasons(&error), "an idle connection to the database has ended");
@@ -235,7 +248,7 @@ impl Shared {
         let mut failures = Vec::new();
         for number in self.hosts.in_turn() {
             let server = (number, self.hosts.at(number));
-            let longest = self.limits.connect_to_one_of(self.hosts.count());
+            let longest = self.limits.get().connect_to_one_of(self.hosts.count());
             match Session::open(server, &self.greeting, longest, generation, &self.open).await {
                 Ok(session) => return Ok(session),
                 Err(error) => {
@@ -276,7 +289,8 @@ impl Shared {
 
     /// Examines a process of the server with this number.
     pub(super) async fn examine(&self, host: usize, backend: Backend<'_>) -> Verdict {
-        self.examiner.examine(&self.hosts.at(host).options, backend, self.limits.silent_after).await
+        let longest = self.limits.get().silent_after;
+        self.examiner.examine(&self.hosts.at(host).options, backend, longest).await
     }
 
     /// Closes the connections of a generation with a failed connection, and of earlier ones. Newer connections stay.

@@ -24,7 +24,7 @@ impl PostgresPool {
     pub async fn listener(&self) -> Result<PostgresListener, Error> {
         let lent = Arc::clone(&self.shared.lent).try_acquire_owned().map_err(|_| Error::PoolTimedOut)?;
         let hosts = &self.shared.hosts;
-        let longest = self.shared.limits.connect_to_one_of(hosts.count());
+        let longest = self.shared.limits.get().connect_to_one_of(hosts.count());
         let mut failures = Vec::new();
         for number in hosts.in_turn() {
             match timeout(longest, listen_to(hosts.at(number))).await.unwrap_or_else(|_| Err(no_answer(longest))) {

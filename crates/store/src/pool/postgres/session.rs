@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use domain::live::Live;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Error, Row};
 use tokio::time::{Instant, timeout};
@@ -155,7 +156,7 @@ pub(super) fn no_answer(waited: Duration) -> Error {
 pub(super) struct Greeting {
     role: ServerRole,
     /// Expressions that set the session's settings. A setting that the server does not support is left out.
-    settings: String,
+    settings: Live<String>,
     /// The only schema in the search path; if it is absent, the log's schema is added after the default.
     schema: Option<&'static str>,
     /// The search path of the first session, which all others get, so that the schema of the tables does not change while the process runs.
@@ -176,28 +177,17 @@ struct Facts {
 
 impl Greeting {
     pub(super) fn new(settings: &DatabaseSettings, schema: Option<&'static str>, role: ServerRole) -> Self {
-        let milliseconds = |time: Duration| time.as_millis().to_string();
-        let values = [
-            ("client_min_messages", "error".to_owned()),
-            ("statement_timeout", milliseconds(settings.statement_timeout)),
-            ("lock_timeout", milliseconds(settings.lock_timeout)),
-            ("idle_in_transaction_session_timeout", milliseconds(settings.idle_in_transaction_timeout)),
-            // The server cancels a statement if its client has disconnected.
-            ("client_connection_check_interval", "1000".to_owned()),
-            // A statement reads the rows that were committed before it.
-            ("default_transaction_isolation", "read committed".to_owned()),
-            // JIT compilation takes longer than a short statement.
-            ("jit", "off".to_owned()),
-        ];
-        let expressions = values.iter().map(|(name, value)| (*name, value.as_str())).chain(KEEPALIVE);
-        let expressions = expressions.map(|(name, value)| set_if_known(name, &format!("'{value}'")));
-        // `local` and `remote_write` wait for this server's disk; the operator chooses the standbys to wait for. Setting the current value
-        // keeps it if the server's default changes.
-        let commit = "CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END";
-        let expressions =
-            expressions.chain([set_if_known("synchronous_commit", commit), WRITE_AS_THE_SERVER.to_owned()]);
-        let expressions: Vec<String> = expressions.collect();
-        Self { role, settings: expressions.join(", "), schema, path: OnceLock::new() }
+        Self { role, settings: expressions(settings).into(), schema, path: OnceLock::new() }
+    }
+
+    /// Follows other settings from the next session on; `false` if they are the same for a session.
+    pub(super) fn retune(&self, settings: &DatabaseSettings) -> bool {
+        let settings = expressions(settings);
+        let differ = **self.settings.get() != settings;
+        if differ {
+            self.settings.set(settings);
+        }
+        differ
     }
 
     /// Two statements in one message: the first sets the settings, the second reads the resulting values.
@@ -215,7 +205,7 @@ impl Greeting {
                 pg_is_in_recovery(), COALESCE(current_setting('default_transaction_read_only', true), 'off') = 'on',
                 COALESCE(current_setting('fsync', true), 'on'), COALESCE(current_setting('synchronous_commit', true), 'on'),
                 {server}",
-            self.settings
+            **self.settings.get()
         )
     }
 
@@ -268,6 +258,31 @@ async fn ask(connection: &mut PgConnection, sql: String) -> Result<Vec<PgRow>, E
 
 fn set_if_known(name: &str, value: &str) -> String {
     format!("CASE WHEN current_setting('{name}', true) IS NOT NULL THEN set_config('{name}', {value}, false) END")
+}
+
+/// The expressions that set the settings of a session.
+fn expressions(settings: &DatabaseSettings) -> String {
+    let milliseconds = |time: Duration| time.as_millis().to_string();
+    let values = [
+        ("client_min_messages", "error".to_owned()),
+        ("statement_timeout", milliseconds(settings.statement_timeout)),
+        ("lock_timeout", milliseconds(settings.lock_timeout)),
+        ("idle_in_transaction_session_timeout", milliseconds(settings.idle_in_transaction_timeout)),
+        // The server cancels a statement if its client has disconnected.
+        ("client_connection_check_interval", "1000".to_owned()),
+        // A statement reads the rows that were committed before it.
+        ("default_transaction_isolation", "read committed".to_owned()),
+        // JIT compilation takes longer than a short statement.
+        ("jit", "off".to_owned()),
+    ];
+    let expressions = values.iter().map(|(name, value)| (*name, value.as_str())).chain(KEEPALIVE);
+    let expressions = expressions.map(|(name, value)| set_if_known(name, &format!("'{value}'")));
+    // `local` and `remote_write` wait for this server's disk; the operator chooses the standbys to wait for. Setting the current value
+    // keeps it if the server's default changes.
+    let commit = "CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END";
+    let expressions = expressions.chain([set_if_known("synchronous_commit", commit), WRITE_AS_THE_SERVER.to_owned()]);
+    let expressions: Vec<String> = expressions.collect();
+    expressions.join(", ")
 }
 
 #[cfg(test)]

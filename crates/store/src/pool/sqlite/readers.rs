@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
+use domain::live::Live;
 use rusqlite::{Connection, ErrorCode};
 use sqlx::{Error, SqlStr};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -38,7 +39,7 @@ pub struct SqliteReaders(Arc<Shared>);
 struct Shared {
     file: SqliteFile,
     /// Timeout of waiting for a connection.
-    wait_max: Duration,
+    wait_max: Live<Duration>,
     readers_max: u32,
     /// Connections of probes.
     probes: Box<[Mutex<Option<Reader>>]>,
@@ -81,11 +82,11 @@ thread_local! {
 }
 
 impl SqliteReaders {
-    pub(super) fn new(file: SqliteFile, readers_max: u32, wait_max: Duration) -> Self {
+    pub(super) fn new(file: SqliteFile, readers_max: u32, wait_max: impl Into<Live<Duration>>) -> Self {
         let readers_max = readers_max.max(1);
         Self(Arc::new(Shared {
             file,
-            wait_max,
+            wait_max: wait_max.into(),
             readers_max,
             probes: (0..readers_max).map(|_| Mutex::new(None)).collect(),
             is_failing: AtomicBool::new(false),
@@ -93,6 +94,11 @@ impl SqliteReaders {
             permits: Arc::new(Semaphore::new(readers_max as usize)),
             idle: Mutex::default(),
         }))
+    }
+
+    /// Timeout of waiting for a connection.
+    pub(in crate::pool) fn wait_max(&self) -> &Live<Duration> {
+        &self.0.wait_max
     }
 
     /// Runs a statement and returns at most `rows_max` decoded rows.
@@ -115,7 +121,8 @@ impl SqliteReaders {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, Error> {
-        let permit = match timeout(self.0.wait_max, Arc::clone(&self.0.permits).acquire_owned()).await {
+        let wait_max = **self.0.wait_max.get();
+        let permit = match timeout(wait_max, Arc::clone(&self.0.permits).acquire_owned()).await {
             Ok(permit) => permit.map_err(|_| Error::PoolClosed)?,
             Err(_) => return Err(Error::PoolTimedOut),
         };

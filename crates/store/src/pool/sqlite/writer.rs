@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use domain::live::Live;
 use sqlx::Error;
 use tokio::sync::oneshot;
 
@@ -56,7 +57,7 @@ pub struct Writer(Arc<Shared>);
 struct Shared {
     file: SqliteFile,
     /// Timeout of waiting for a turn.
-    wait_max: Duration,
+    wait_max: Live<Duration>,
     limits: GroupLimits,
     queue: Mutex<Queue>,
     thread: WriterThread,
@@ -125,11 +126,11 @@ enum Begun {
 
 impl Writer {
     /// Starts the thread; the first turn opens the file.
-    pub(in crate::pool) fn start(file: SqliteFile, wait_max: Duration) -> std::io::Result<Self> {
-        Self::start_within(file, wait_max, GROUP_LIMITS)
+    pub(in crate::pool) fn start(file: SqliteFile, wait_max: impl Into<Live<Duration>>) -> std::io::Result<Self> {
+        Self::start_within(file, wait_max.into(), GROUP_LIMITS)
     }
 
-    fn start_within(file: SqliteFile, wait_max: Duration, limits: GroupLimits) -> std::io::Result<Self> {
+    fn start_within(file: SqliteFile, wait_max: Live<Duration>, limits: GroupLimits) -> std::io::Result<Self> {
         Ok(Self(Arc::new(Shared {
             file,
             wait_max,
@@ -209,9 +210,10 @@ impl Writer {
         if self.is_closed() {
             return Err(Error::PoolClosed);
         }
+        let wait_max = **self.0.wait_max.get();
         let turn = match self.queue_up() {
             Ok(turn) => turn,
-            Err(waiting) => match tokio::time::timeout(self.0.wait_max, waiting).await {
+            Err(waiting) => match tokio::time::timeout(wait_max, waiting).await {
                 Ok(turn) => turn.map_err(|_| Error::PoolClosed)?,
                 Err(_) => return Err(Error::PoolTimedOut),
             },

@@ -34,7 +34,7 @@ impl World {
         let path = folder.path().join("facts.db");
         std::fs::File::create(&path).unwrap();
         let file = SqliteFile::new(settings, &path, false);
-        let writer = Writer::start_within(file.clone(), LONG, limits).unwrap();
+        let writer = Writer::start_within(file.clone(), LONG.into(), limits).unwrap();
         let world = Self { writer, file, path, _folder: folder };
         world.run("CREATE TABLE facts (id INTEGER PRIMARY KEY, fact TEXT NOT NULL UNIQUE, cause INTEGER REFERENCES facts)").await.unwrap();
         world
