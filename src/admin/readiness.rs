@@ -331,6 +331,7 @@ mod tests {
             live: 1,
             queued: 0,
             unmoved_ms: None,
+            oldest_ms: None,
             quarantined: 0,
             times: None,
             busiest: Vec::new(),
@@ -361,7 +362,7 @@ mod tests {
 
     #[test]
     fn an_actor_that_does_not_run_fails_until_it_does() {
-        let failures = vec![ChildFailure { error: "boom".into(), seconds_ago: 1 }];
+        let failures = vec![ChildFailure { error: "boom".into(), request: None, seconds_ago: 1 }];
         let down = judged(Node { status: Status::Waiting, failures: failures.clone(), ..node("hold") });
         assert_eq!(down, [Failing { part: "hold", reason: "it is being restarted: boom".into() }]);
         assert!(parts(Node { failures, ..node("hold") }).is_empty());

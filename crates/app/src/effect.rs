@@ -108,6 +108,7 @@ mod tests {
             live,
             queued,
             unmoved_ms: None,
+            oldest_ms: None,
             quarantined: 0,
             times: None,
             busiest: Vec::new(),

@@ -31,6 +31,11 @@ pub(crate) trait Address: Send + Sync + 'static {
 
     fn counts(&self) -> ActorCounts;
 
+    /// The request of the message during which the single actor behind this address panicked.
+    fn panicked_request(&self) -> Option<String> {
+        None
+    }
+
     /// Of several actors behind this address those with the most messages.
     fn busiest(&self, _number: usize) -> Vec<BusyKey> {
         Vec::new()
@@ -64,4 +69,6 @@ pub(crate) struct ActorCounts {
     pub(crate) quarantined: u64,
     /// Time since the last message was finished although messages wait; `None` if none waits, or if several actors share the address.
     pub(crate) unmoved_for: Option<Duration>,
+    /// Age of the oldest message; `None` under the same conditions.
+    pub(crate) oldest_for: Option<Duration>,
 }

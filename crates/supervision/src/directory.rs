@@ -308,6 +308,7 @@ impl<A: KeyedActor> Address for Directory<A> {
             queued: self.registry.queued(),
             quarantined: self.registry.quarantined() as u64,
             unmoved_for: None,
+            oldest_for: None,
         }
     }
 

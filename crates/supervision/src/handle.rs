@@ -124,12 +124,25 @@ impl<M: Message> Address for Handle<M> {
         self.shared.target.store(Arc::new(Target::Down { until }));
     }
 
+    fn panicked_request(&self) -> Option<String> {
+        match &**self.shared.target.load() {
+            Target::Up(mailbox) => mailbox.panicked_request(),
+            Target::Down { .. } => None,
+        }
+    }
+
     fn counts(&self) -> ActorCounts {
         match &**self.shared.target.load() {
             Target::Up(mailbox) => {
                 let queued = mailbox.queued();
-                let unmoved_for = (queued > 0).then(|| mailbox.unmoved_for());
-                ActorCounts { live: 1, queued: u64::from(queued), quarantined: 0, unmoved_for }
+                let waiting = (queued > 0).then_some(mailbox);
+                ActorCounts {
+                    live: 1,
+                    queued: u64::from(queued),
+                    quarantined: 0,
+                    unmoved_for: waiting.map(Mailbox::unmoved_for),
+                    oldest_for: waiting.map(Mailbox::oldest_for),
+                }
             }
             Target::Down { .. } => ActorCounts::default(),
         }

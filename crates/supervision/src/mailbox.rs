@@ -93,6 +93,16 @@ impl Mailbox {
         self.meter.unmoved_for()
     }
 
+    /// Age of the oldest message.
+    pub(crate) fn oldest_for(&self) -> Duration {
+        self.meter.oldest_for()
+    }
+
+    /// The request of the message during which the actor panicked.
+    pub(crate) fn panicked_request(&self) -> Option<String> {
+        self.meter.panicked_request()
+    }
+
     /// Kills the actor if it holds messages and finished none for `stuck_after`.
     ///
     /// The kill takes effect at the next await of the handler. A handler that blocks its thread cannot be killed.

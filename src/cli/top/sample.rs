@@ -47,11 +47,11 @@ fn tree() -> Value {
         "name": "root", "kind": "root", "role": "root", "status": "running", "restarts": 3, "live": 5, "queued": 7,
         "quarantined": 1,
         "children": [
-            child("intake", &json!({ "times": times(12_345, 512, 1_024), "queued": 2, "unmoved_ms": 3 })),
+            child("intake", &json!({ "times": times(12_345, 512, 1_024), "queued": 2, "unmoved_ms": 3, "oldest_ms": 40 })),
             child("sequence", &json!({
                 "status": "waiting", "restarts": 3, "restarts_in_ms": 1_500, "live": 0,
                 "budget": { "restarts_left": 7, "more_in_ms": 41_000 },
-                "failures": [{ "error": "the disk is full", "seconds_ago": 4 }, { "error": "no answer", "seconds_ago": 90 }],
+                "failures": [{ "error": "the disk is full", "request": "req-9", "seconds_ago": 4 }, { "error": "no answer", "seconds_ago": 90 }],
             })),
             child("claims", &json!({
                 "role": "family", "live": 2, "queued": 5, "quarantined": 1, "times": times(40, 1_048_576, 33_554_432),

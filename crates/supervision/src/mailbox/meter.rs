@@ -1,9 +1,10 @@
 //! The fill level and the heartbeat of a queue.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::causes::current_request;
 use crate::kind::KindState;
 
 /// The fill level of one actor's queue and the time of its last progress. It holds no reference to the actor, because permits inside the
@@ -14,6 +15,10 @@ pub(crate) struct Meter {
     queued: AtomicU32,
     /// Time at which the queue last became non-empty or freed a place, in microseconds since the kind's epoch.
     moved: AtomicU64,
+    /// Messages that arrived before this time have been handled, in microseconds since the kind's epoch.
+    handled: AtomicU64,
+    /// The request of the message during which the actor panicked, if it is known.
+    panicked: OnceLock<Option<String>>,
     /// The actor is killed for being stuck.
     marked_stuck: AtomicBool,
 }
@@ -24,6 +29,8 @@ impl Meter {
             kind: Arc::clone(kind),
             queued: AtomicU32::new(0),
             moved: AtomicU64::new(kind.micros()),
+            handled: AtomicU64::new(kind.micros()),
+            panicked: OnceLock::new(),
             marked_stuck: AtomicBool::new(false),
         })
     }
@@ -45,6 +52,7 @@ impl Meter {
                 // Recorded before the place is taken: a reader that sees the place taken must not count the idle time as time without
                 // progress.
                 self.moved_at(now);
+                self.handled.fetch_max(now, Ordering::Relaxed);
             }
             match self.queued.compare_exchange_weak(queued, queued + 1, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => break,
@@ -65,6 +73,16 @@ impl Meter {
     pub(crate) fn unmoved_for(&self) -> Duration {
         let moved = self.moved.load(Ordering::Acquire).max(self.kind.woke());
         Duration::from_micros(self.kind.micros().saturating_sub(moved))
+    }
+
+    /// Age of the oldest message, at most too large by the time between two arrivals.
+    pub(crate) fn oldest_for(&self) -> Duration {
+        Duration::from_micros(self.kind.micros().saturating_sub(self.handled.load(Ordering::Relaxed)))
+    }
+
+    /// The request of the message during which the actor panicked.
+    pub(crate) fn panicked_request(&self) -> Option<String> {
+        self.panicked.get().cloned().flatten()
     }
 
     /// Records a heartbeat.
@@ -113,6 +131,11 @@ impl Drop for Permit {
         let Self { meter, arrived } = self;
         let now = meter.kind.micros();
         let before = meter.moved_at(now);
+        meter.handled.fetch_max(*arrived, Ordering::Relaxed);
+        if std::thread::panicking() {
+            // The first message that is dropped is the one in hand; the queue is dropped after it.
+            let _ = meter.panicked.set(current_request());
+        }
         meter.kind.times.handled(*arrived, before, now);
         meter.queued.fetch_sub(1, Ordering::AcqRel);
         meter.kind.queued.decrement(1.0);

@@ -77,7 +77,7 @@ struct Child {
     attempt: u64,
     restarts: u64,
     /// Newest first.
-    failures: VecDeque<(Instant, String)>,
+    failures: VecDeque<(Instant, ChildFailure)>,
     restarts_at: Option<Instant>,
     /// An operator ended its actor, so the end is no failure.
     is_replaced: bool,
@@ -205,6 +205,7 @@ impl Supervisor {
             live: children.iter().map(|child| child.live).sum(),
             queued: children.iter().map(|child| child.queued).sum(),
             unmoved_ms: None,
+            oldest_ms: None,
             quarantined: children.iter().map(|child| child.quarantined).sum(),
             times: None,
             busiest: Vec::new(),
@@ -358,7 +359,9 @@ impl Supervisor {
         let kind = child.spec.address.kind();
         kind.crashes.increment(1);
         child.failures.truncate(FAILURES_MAX - 1);
-        child.failures.push_front((now, error.chars().take(ERROR_CHARACTERS_MAX).collect()));
+        let request = child.spec.address.panicked_request();
+        let error_line = error.chars().take(ERROR_CHARACTERS_MAX).collect();
+        child.failures.push_front((now, ChildFailure { error: error_line, request, seconds_ago: 0 }));
         child.state = ChildState::Waiting;
         match child.policy.on_failure(&kind.settings().restart, now, self.jitter.fraction()) {
             Decision::Restart { after } => {
@@ -504,13 +507,14 @@ impl Child {
             failures: self
                 .failures
                 .iter()
-                .map(|(at, error)| ChildFailure { error: error.clone(), seconds_ago: at.elapsed().as_secs() })
+                .map(|(at, failure)| ChildFailure { seconds_ago: at.elapsed().as_secs(), ..failure.clone() })
                 .collect(),
             failing: self.spec.passes.as_ref().and_then(Passes::failing),
             pass: self.spec.passes.as_ref().and_then(Passes::last),
             live: counts.live,
             queued: counts.queued,
             unmoved_ms: counts.unmoved_for.map(milliseconds),
+            oldest_ms: counts.oldest_for.map(milliseconds),
             quarantined: counts.quarantined,
             times: kind.message_times(),
             busiest: self.spec.address.busiest(BUSIEST_MAX),

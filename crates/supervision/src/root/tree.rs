@@ -44,6 +44,9 @@ pub struct Node {
     /// For a single actor with waiting messages: milliseconds since it last finished one, or since the first one arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unmoved_ms: Option<u64>,
+    /// Under the same conditions: age of the oldest message in milliseconds, at most too large by the time between two arrivals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_ms: Option<u64>,
     /// Number of keys in quarantine.
     pub quarantined: u64,
     /// Waits and handling of its recent messages.
@@ -108,6 +111,9 @@ pub struct Budget {
 pub struct ChildFailure {
     /// The panic message or the error with its causes, at most 400 characters.
     pub error: String,
+    /// The request of the message during which it panicked ([`name_requests`](crate::name_requests)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
     /// Seconds since the failure.
     pub seconds_ago: u64,
 }

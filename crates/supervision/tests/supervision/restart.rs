@@ -149,7 +149,7 @@ async fn the_tree_shows_who_lives_and_what_happened() {
             "name": "the probe", "kind": "probe", "role": "singleton", "status": "running",
             "restarts": 1, "budget": {"restarts_left": 2, "more_in_ms": 50_050},
             "failures": [{"error": "told to fail", "seconds_ago": 10}],
-            "live": 1, "queued": 1, "quarantined": 0, "unmoved_ms": 0,
+            "live": 1, "queued": 1, "quarantined": 0, "unmoved_ms": 0, "oldest_ms": 0,
             "times": {
                 "handled_per_minute": 5, "wait_p50_us": 0, "wait_p99_us": 0, "handler_p50_us": 0, "handler_p99_us": 0,
                 "deepest_queue": 1,

@@ -11,7 +11,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Scope};
 use tracing_subscriber::{Layer, Registry};
 
-use crate::world::{TestKind, World, settings};
+use crate::world::{Do, Probe, TestKind, World, settings};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -164,4 +164,26 @@ async fn detached_work_runs_below_the_span_of_its_caller() {
     let (scopes, _guard) = Scopes::record();
     detached(async { tracing::info!("done") }).instrument(info_span!("request")).await.unwrap();
     assert_eq!(scopes.take(), [["request", "detached"]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_names_the_request_of_its_message_and_the_tree_the_age_of_the_oldest_one() {
+    let (_scopes, _guard) = Scopes::record();
+    supervision::name_requests(|| Some(tracing::Span::current().metadata()?.name().to_owned()));
+    let world = World::new();
+    let handle = Handle::new(TestKind("probe"), &settings());
+    let root = world.root(vec![Probe::new(&world).child(&handle)]).await;
+    info_span!("asked").in_scope(|| handle.send(Do::Panic)).unwrap();
+    // It waits behind the first one, and is lost with it.
+    info_span!("other").in_scope(|| handle.send(Do::Count)).unwrap();
+    tokio::time::sleep(SECOND).await;
+    handle.send(|reply| Do::Work(8 * SECOND, reply)).unwrap();
+    tokio::time::sleep(3 * SECOND).await;
+    handle.send(Do::Count).unwrap();
+    tokio::time::sleep(SECOND).await;
+    let child = root.tree(SECOND).await.unwrap().children.remove(0);
+    assert_eq!(child.failures[0].request.as_deref(), Some("message"));
+    assert_eq!((child.queued, child.oldest_ms), (2, Some(4_000)));
+    root.kill_now();
+    world.deserted().await;
 }

@@ -68,6 +68,9 @@ pub async fn show(
     if let Some(unmoved) = child.unmoved_ms {
         now = now.fact("Since the last finished message", micros(unmoved.saturating_mul(1_000)));
     }
+    if let Some(oldest) = child.oldest_ms {
+        now = now.fact("Age of the oldest message", micros(oldest.saturating_mul(1_000)));
+    }
     if let Some(times) = child.times {
         now = now
             .fact("Messages a minute", TableCell::number(times.handled_per_minute))
@@ -96,11 +99,15 @@ pub async fn show(
         now = now.fact("Restart budget", words);
     }
     let failure = |failure: &supervision::root::ChildFailure| {
-        Row::new([TableCell::from(format!("{} s ago", failure.seconds_ago)), TableCell::from(failure.error.as_str())])
+        let request = failure.request.as_deref().map_or_else(TableCell::default, TableCell::from);
+        Row::new([TableCell::from(format!("{} s ago", failure.seconds_ago)), failure.error.as_str().into(), request])
     };
     let failures = child.failures.iter().map(failure).collect();
-    let failures =
-        PageSection::new("Failures").table(&["When", "Error"], failures, "It has not failed since the start.");
+    let failures = PageSection::new("Failures").table(
+        &["When", "Error", "Request"],
+        failures,
+        "It has not failed since the start.",
+    );
     let parameters = [("node", node.as_str()), ("actor", name.as_str())];
     let mut view = SectionPage::new(
         ConsoleFrame::of(&state, &operator, &path).await,

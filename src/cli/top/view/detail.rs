@@ -36,7 +36,8 @@ fn of_actor(row: &TopRow, actor: &Node) -> Vec<String> {
     let mut lines = vec![format!("{} on {} · {}", row.name(), row.node, words::purpose(&row.kind))];
     let unmoved = row.unmoved_ms.filter(|_| row.queued > 0);
     let unmoved = unmoved.map(|unmoved| format!(", none finished for {}", brief(unmoved))).unwrap_or_default();
-    lines.push(format!("{} · {} live · {} waiting{unmoved}", row.state, actor.live, actor.queued));
+    let oldest = actor.oldest_ms.map(|oldest| format!(", the oldest for {}", brief(oldest))).unwrap_or_default();
+    lines.push(format!("{} · {} live · {} waiting{oldest}{unmoved}", row.state, actor.live, actor.queued));
     if let Some(times) = actor.times {
         let both = |median, most| format!("{} (p99 {})", micros(median), micros(most));
         lines.push(format!(
@@ -63,8 +64,9 @@ fn of_actor(row: &TopRow, actor: &Node) -> Vec<String> {
     if actor.quarantined > 0 {
         lines.push(format!("keys in quarantine: {}", actor.quarantined));
     }
-    lines.extend(actor.failures.iter().map(|ChildFailure { error, seconds_ago }| {
-        format!("failed {} ago: {error}", brief(seconds_ago.saturating_mul(1_000)))
+    lines.extend(actor.failures.iter().map(|ChildFailure { error, request, seconds_ago }| {
+        let request = request.as_ref().map(|id| format!(" (request {id})")).unwrap_or_default();
+        format!("failed {} ago: {error}{request}", brief(seconds_ago.saturating_mul(1_000)))
     }));
     lines
 }
