@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use app::config::{OidcSettings, OperatorClaim, OperatorSettings};
 use blackbox::world::World;
+use domain::Digest;
 use domain::operator::OperatorRole;
-use harness::oidc::{Account, CLIENT_ID, CLIENT_SECRET, EmailClaims, Provider};
+use harness::oidc::{Account, CLIENT_ID, CLIENT_SECRET, EmailClaims, Forged, Provider};
 use reqwest::header::SET_COOKIE;
 use reqwest::{Response, StatusCode, Url};
 
@@ -18,7 +19,7 @@ fn operator(name: &str, role: OperatorRole, claim: &str, value: &str) -> Operato
     OperatorSettings { name: name.into(), role, uid: None, token_sha256: None, oidc: Some(oidc) }
 }
 
-async fn world() -> Option<(World, Provider)> {
+async fn world(forged: Option<&Forged>) -> Option<(World, Provider)> {
     let of_group = |subject: &str, email: &str, groups: &[&str]| Account {
         groups: groups.iter().map(|group| (*group).to_owned()).collect(),
         ..Account::verified(subject, email)
@@ -28,7 +29,8 @@ async fn world() -> Option<(World, Provider)> {
         of_group("bob", "bob@example.com", &["dev"]),
         Account::unverified("mo", "chief@example.com"),
     ];
-    let provider = Provider::start(&format!("http://127.0.0.1{RETURN}"), &accounts, EmailClaims::IdToken)?;
+    let redirect = format!("http://127.0.0.1{RETURN}");
+    let provider = Provider::forging(&redirect, &accounts, EmailClaims::IdToken, forged)?;
     let issuer = provider.issuer.clone();
     let world = World::with(|settings| {
         settings.admin.changes = true;
@@ -74,6 +76,7 @@ async fn leave(visitor: &mut Visitor) -> String {
 /// The return from the provider as this person.
 async fn enter(visitor: &mut Visitor, provider: &Provider, subject: &str) -> Response {
     let authorization = leave(visitor).await;
+    assert!(authorization.contains("&max_age=0&prompt=login"), "{authorization}");
     let returned: Url = provider.sign_in(&authorization, subject).await.parse().unwrap();
     let response = visitor.get(&format!("{}?{}", returned.path(), returned.query().unwrap())).await;
     if let Some(session) = cookie(&response, "attache_operator=") {
@@ -84,7 +87,7 @@ async fn enter(visitor: &mut Visitor, provider: &Provider, subject: &str) -> Res
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_enters_by_a_claim_and_leaves_with_the_configuration() {
-    let Some((world, provider)) = world().await else { return };
+    let Some((world, provider)) = world(None).await else { return };
     let mut visitor = Visitor::new(&world);
     let page = visitor.get("/console/signin").await.text().await.unwrap();
     assert!(page.contains("Continue with Work") && !page.contains("Token"), "no operator has a token: {page}");
@@ -98,6 +101,10 @@ async fn an_operator_enters_by_a_claim_and_leaves_with_the_configuration() {
     let paused = visitor.post("/console/do/pause_begin", Some(&own), &form).await;
     assert_eq!(paused.status(), StatusCode::SEE_OTHER);
     assert_eq!(acts(&world).await, ["pause_begin console (on-call)"]);
+    let act = app::acts::shown(&world.server.app.store.acts(None, 1).await.unwrap()[0]).unwrap();
+    let author = &serde_json::json!(act)["event"]["payload"]["by"];
+    let subject = Digest::of(format!("{}\nada", provider.issuer).as_bytes()).to_string();
+    assert_eq!(author["subject"], subject[..16], "it tells members of a group apart");
 
     let mut looks = Visitor::new(&world);
     assert_eq!(enter(&mut looks, &provider, "bob").await.status(), StatusCode::OK);
@@ -124,7 +131,7 @@ async fn an_operator_enters_by_a_claim_and_leaves_with_the_configuration() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_other_person_and_no_other_return_enters() {
-    let Some((world, provider)) = world().await else { return };
+    let Some((world, provider)) = world(None).await else { return };
     let mut visitor = Visitor::new(&world);
     for foreign in [None, Some("http://evil.example")] {
         let refused = visitor.post(RETURN, foreign, &[("provider", "work")]).await;
@@ -144,11 +151,6 @@ async fn no_other_person_and_no_other_return_enters() {
     assert_eq!(stranger.get(&path).await.status(), StatusCode::BAD_REQUEST);
     assert_eq!(visitor.get(&path).await.status(), StatusCode::OK);
     assert_eq!(visitor.get(&path).await.status(), StatusCode::BAD_REQUEST);
-    let authorization = leave(&mut visitor).await;
-    let returned: Url = provider.sign_in(&authorization, "ada").await.parse().unwrap();
-    world.advance(Duration::from_mins(10));
-    let late = visitor.get(&format!("{}?{}", returned.path(), returned.query().unwrap())).await;
-    assert_eq!(late.status(), StatusCode::BAD_REQUEST);
 
     let authorization = leave(&mut visitor).await;
     let returned: Url = provider.refuse(&authorization).await.parse().unwrap();
@@ -160,4 +162,18 @@ async fn no_other_person_and_no_other_return_enters() {
         let refused = enter(&mut visitor, &provider, "mo").await;
         assert_eq!((refused.status(), cookie(&refused, "attache_operator=")), (expected, None));
     }
+
+    let authorization = leave(&mut visitor).await;
+    let returned: Url = provider.sign_in(&authorization, "ada").await.parse().unwrap();
+    world.advance(Duration::from_mins(10));
+    let late = visitor.get(&format!("{}?{}", returned.path(), returned.query().unwrap())).await;
+    assert_eq!(late.status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sign_in_at_the_provider_before_this_one_began_is_none() {
+    let forged = Forged { signed_in_in: Some(-600), ..Forged::default() };
+    let Some((world, provider)) = world(Some(&forged)).await else { return };
+    let refused = enter(&mut Visitor::new(&world), &provider, "ada").await;
+    assert_eq!((refused.status(), cookie(&refused, "attache_operator=")), (StatusCode::FORBIDDEN, None));
 }

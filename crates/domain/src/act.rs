@@ -101,6 +101,9 @@ pub struct ActAuthor {
     /// Name of the operator in the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
+    /// Hash of the operator's identity at an OpenID provider: the first 16 hex digits of the SHA-256 of issuer, line feed and subject.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
     /// Address of the client of the operator's listener.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<IpAddr>,
@@ -109,7 +112,7 @@ pub struct ActAuthor {
 impl ActAuthor {
     /// An author of whom only the door is known.
     pub fn at(door: ActDoor) -> Self {
-        Self { door, uid: None, sudo_uid: None, operator: None, from: None }
+        Self { door, uid: None, sudo_uid: None, operator: None, subject: None, from: None }
     }
 }
 

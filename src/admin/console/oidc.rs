@@ -50,7 +50,7 @@ pub async fn leave(
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let scheme = if is_https { "https" } else { "http" };
     let state = OidcState::begin(provider, None, (&app.clock, &app.rng));
-    let state = state.returning_to(format!("{scheme}://{host}{RETURN_PATH}"));
+    let state = state.for_operator(format!("{scheme}://{host}{RETURN_PATH}"));
     let location = own.authorize(&state).await.map_err(denied)?;
     let secret = random(&app);
     let (next, begun_at) = (own_path(next.as_deref()).to_owned(), app.clock.now());
@@ -90,7 +90,8 @@ pub async fn enter(
     };
     // The browser sends no strict cookie with a redirect that began at the provider, so a page of ours leads on.
     let mut response = OnwardPage::new(next, "You are signed in.").shown();
-    begin_session(&state, ConsoleCredential::Claim(claim), is_https, &mut response);
+    let credential = ConsoleCredential::Claim { claim, subject: identity.subject_hash };
+    begin_session(&state, credential, is_https, &mut response);
     set_cookie(&mut response, (RETURN_COOKIE, ""), is_https, ("Lax", 0));
     Ok(response)
 }

@@ -60,7 +60,12 @@ pub enum ConsoleCredential {
     /// SHA-256 of a token.
     Token(Digest),
     /// A statement of an OpenID provider.
-    Claim(OperatorClaim),
+    Claim {
+        /// The claim of the operator.
+        claim: OperatorClaim,
+        /// Hash of the person's identity there.
+        subject: String,
+    },
 }
 
 /// The session of one browser.
@@ -92,6 +97,8 @@ pub struct NextMessage {
 pub struct ConsoleOperator {
     /// Name in the configuration.
     pub name: String,
+    /// Hash of the identity at a provider, after a sign-in there.
+    pub subject: Option<String>,
     /// The rights of the operator.
     pub role: OperatorRole,
     /// Whether changes are offered: by the role, and with `admin.changes`.
@@ -112,7 +119,7 @@ impl ConsoleOperator {
     /// The author of an act.
     pub fn author(&self) -> ActAuthor {
         let (operator, from) = (Some(self.name.clone()), Some(self.peer.0.address()));
-        ActAuthor { operator, from, ..ActAuthor::at(ActDoor::Console) }
+        ActAuthor { operator, subject: self.subject.clone(), from, ..ActAuthor::at(ActDoor::Console) }
     }
 
     /// Whether a form comes from a page of this session.
@@ -168,10 +175,14 @@ impl ConsoleSessions {
         let settings = app.live.get();
         let own = match &session.credential {
             ConsoleCredential::Token(hash) => settings.admin.operator_of_token(hash.as_bytes()),
-            ConsoleCredential::Claim(claim) => settings.admin.operator_of_claim(claim),
+            ConsoleCredential::Claim { claim, .. } => settings.admin.operator_of_claim(claim),
         }?;
         Some(ConsoleOperator {
             name: own.name.clone(),
+            subject: match &session.credential {
+                ConsoleCredential::Token(_) => None,
+                ConsoleCredential::Claim { subject, .. } => Some(subject.clone()),
+            },
             role: own.role,
             may_change: own.role >= OperatorRole::Operate && settings.admin.changes,
             is_fresh: now - session.signed_in_at < ADMINISTERS_FOR,

@@ -352,7 +352,8 @@ pub struct SignInPage {
 impl SignInPage {
     /// The sign-in that leads to the page `next`.
     pub fn new(app: &App, next: &str, error: Option<&'static str>) -> Self {
-        let (settings, has_tokens) = (app.live.get(), app.live.get().admin.has_tokens());
+        let settings = app.live.get();
+        let has_tokens = settings.admin.has_tokens();
         let offered = settings.admin.providers();
         let own = settings.signin.oidc.iter().filter(|provider| offered.contains(provider.name.as_str()));
         let providers = own.map(|provider| (provider.name.clone(), provider.label.clone())).collect();

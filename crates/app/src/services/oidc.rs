@@ -10,6 +10,8 @@ mod keys;
 mod metadata;
 mod provider;
 
+use std::time::Duration;
+
 use actors::InfraError;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -38,7 +40,7 @@ pub struct OidcState {
     verifier: String,
     /// Page after the sign-in.
     pub next: Option<String>,
-    /// The redirect URI, if it is not the one of people.
+    /// Redirect URI of an operator's sign-in; a person's is in the provider's settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     redirect: Option<String>,
     /// End of the time within which the browser has to return.
@@ -60,10 +62,19 @@ impl OidcState {
         }
     }
 
-    /// The same with another redirect URI.
+    /// The same for an operator, who returns to this redirect URI. The provider asks for credentials, even if it remembers the operator.
     #[must_use]
-    pub fn returning_to(self, redirect: String) -> Self {
+    pub fn for_operator(self, redirect: String) -> Self {
         Self { redirect: Some(redirect), ..self }
+    }
+
+    /// Maximum time since the sign-in at the provider: for an operator, the time since this one began.
+    fn age_max(&self, of_people: Duration, now: Timestamp) -> Duration {
+        if self.redirect.is_none() {
+            return of_people;
+        }
+        let begun_at = self.expires_at - RETURNS_WITHIN;
+        (now - begun_at).to_std().unwrap_or_default()
     }
 
     /// Whether the browser may still return.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use domain::Clock;
 use domain::ids::Email;
+use domain::{Clock, Digest};
 use reqwest::RequestBuilder;
 use reqwest::header::CONTENT_TYPE;
 use ring::digest::{SHA256, digest};
@@ -24,6 +24,9 @@ use super::id_token::{self, Address, Claims, Expected, TokenFault};
 use super::keys::KeyFault;
 use super::metadata::{DiscoveryFault, Metadata, discover};
 use crate::config::{OidcSettings, SigninSettings};
+
+/// Number of hex digits in the hash of a subject.
+const SUBJECT_DIGITS: usize = 16;
 
 /// Time for which the metadata and keys of a provider are cached. An unknown signing key refreshes them earlier.
 const CACHED_FOR: Duration = Duration::from_hours(1);
@@ -134,12 +137,16 @@ struct UserInfo {
 
 /// What a provider says about a person who signed in.
 #[derive(Debug)]
-pub struct ProviderIdentity(Map<String, Value>);
+pub struct ProviderIdentity {
+    claims: Map<String, Value>,
+    /// The first 16 hex digits of the SHA-256 of issuer, line feed and subject: tells persons apart without their data.
+    pub subject_hash: String,
+}
 
 impl ProviderIdentity {
     /// Whether a claim is this text, or a list with it. An address counts only if the provider has verified it.
     pub fn has(&self, claim: &str, value: &str) -> bool {
-        match self.0.get(claim) {
+        match self.claims.get(claim) {
             Some(Value::String(text)) => text == value,
             Some(Value::Array(values)) => values.iter().any(|own| own == value),
             _ => false,
@@ -152,19 +159,25 @@ impl Provider {
     #[boxed]
     pub async fn authorize(&self, errand: &OidcState) -> Result<String, Denial> {
         let metadata = self.metadata(CACHED_FOR).await?;
+        let max_age = if errand.redirect.is_some() { Duration::ZERO } else { self.max_age };
         let challenge = BASE64_URL_SAFE_NO_PAD.encode(digest(&SHA256, errand.verifier.as_bytes()));
         let mut url = metadata.authorization_endpoint.clone();
         url.query_pairs_mut()
             .append_pair("response_type", "code")
             .append_pair("client_id", &self.settings.client_id)
-            .append_pair("redirect_uri", errand.redirect.as_ref().unwrap_or(&self.redirect))
+            .append_pair("redirect_uri", self.redirect_of(errand))
             .append_pair("scope", &self.settings.scopes.join(" "))
             .append_pair("state", &errand.state)
             .append_pair("nonce", &errand.nonce)
             .append_pair("code_challenge", &challenge)
             .append_pair("code_challenge_method", "S256")
-            .append_pair("max_age", &self.max_age.as_secs().to_string());
+            .append_pair("max_age", &max_age.as_secs().to_string())
+            .extend_pairs(errand.redirect.as_ref().map(|_| ("prompt", "login")));
         Ok(url.into())
+    }
+
+    fn redirect_of<'e>(&'e self, errand: &'e OidcState) -> &'e str {
+        errand.redirect.as_deref().unwrap_or(&self.redirect)
     }
 
     /// Exchanges a code for the e-mail address of the person, if the provider has verified it.
@@ -181,8 +194,10 @@ impl Provider {
         if let Ok(email) = self.address(address) {
             others.insert("email".to_owned(), email.as_str().into());
         }
+        let digest = Digest::of(format!("{}\n{sub}", self.settings.issuer).as_bytes()).to_string();
         others.insert("sub".to_owned(), sub.into());
-        Ok(ProviderIdentity(others))
+        let subject_hash = digest.chars().take(SUBJECT_DIGITS).collect();
+        Ok(ProviderIdentity { claims: others, subject_hash })
     }
 
     /// The claims of the ID token, with the address from the user info endpoint if the token has none.
@@ -229,7 +244,7 @@ impl Provider {
         let mut form = Serializer::new(String::new());
         form.append_pair("grant_type", "authorization_code")
             .append_pair("code", code)
-            .append_pair("redirect_uri", errand.redirect.as_ref().unwrap_or(&self.redirect))
+            .append_pair("redirect_uri", self.redirect_of(errand))
             .append_pair("code_verifier", &errand.verifier);
         let mut request = self.http.post(metadata.token_endpoint.clone());
         match client_secret {
@@ -247,13 +262,14 @@ impl Provider {
     }
 
     fn verify(&self, metadata: &Metadata, tokens: &Tokens, errand: &OidcState) -> Result<Claims, TokenFault> {
+        let now = self.clock.now();
         let expected = Expected {
             issuer: &self.settings.issuer,
             client_id: &self.settings.client_id,
             nonce: &errand.nonce,
             access_token: &tokens.access_token,
-            age_max: self.max_age,
-            now: self.clock.now(),
+            age_max: errand.age_max(self.max_age, now),
+            now,
         };
         id_token::verify(&tokens.id_token, &metadata.keys, &metadata.algorithms, &expected)
     }
