@@ -102,9 +102,12 @@ fn announce(server: &Server) {
     tracing::info!(
         version = node.version,
         database,
+        data.dir = %std::path::absolute(&settings.data.dir).unwrap_or_else(|_| settings.data.dir.clone()).display(),
         schema = server.app.store.schema_version(),
         settings.digest = short(&node.configuration),
         node.id = %node.id,
+        url = server.app.urls.base,
+        operator = %server.admin_address,
         "the server is ready"
     );
 }

@@ -33,12 +33,12 @@ async fn the_ready_line_is_printed_once_the_server_accepts_requests() {
     let status = server.process.exit().await;
     assert_eq!(status.code(), Some(0), "{}", server.process.stderr.text());
     assert_eq!(server.process.stdout.text().lines().count(), 1);
-    // The log names the program, the database and the settings.
+    // The log names the program, the database, the folder, the settings and the addresses.
     let log = server.process.stderr.text();
     let started = log.lines().find(|line| line.contains("the server is ready")).unwrap_or_else(|| panic!("{log}"));
-    for part in
-        [concat!("version=\"", env!("CARGO_PKG_VERSION"), "\""), "database=\"sqlite\"", "schema=", "settings.digest="]
-    {
+    let (folder, url) = (format!("data.dir={}", home.data().display()), format!("url=\"{}\"", server.url));
+    let version = concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"");
+    for part in [version, "database=\"sqlite\"", &folder, "schema=", "settings.digest=", &url, "operator=127.0.0.1:"] {
         assert!(started.contains(part), "{part} in {started}");
     }
 }
