@@ -103,7 +103,7 @@ enum Command {
     /// Keys restart, quarantine, pause, drain and reload; each asks for a reason and is an act on record. `?` lists the keys, `Q` ends.
     Top(top::Arguments),
     /// Migrate the databases to the current schema
-    Migrate(acts::Because),
+    Migrate(migrate::Arguments),
     /// Create, verify and restore backups
     #[command(subcommand)]
     Backup(backup::Command),
@@ -189,7 +189,7 @@ enum Command {
     Otlp(otlp::Arguments),
     /// Serve this profile's tools to a program that speaks MCP, on standard input and output
     Mcp(mcp::Arguments),
-    /// Show all features in a five-minute tour of a running server
+    /// Show all features in a tour of a running server, or of one that it starts
     Demo(demo::Arguments),
     /// Store or delete the API key of the knowledge API
     #[command(subcommand)]
@@ -225,8 +225,8 @@ pub fn main() -> ExitCode {
         Command::Serve(arguments) => layers().and_then(|layers| run(serve::serve(layers, arguments))),
         Command::Check => settings().map(|settings| check::report(&settings)),
         Command::Config(command) => layers().and_then(|layers| run(configuration::run(command, layers))),
-        Command::Migrate(because) => {
-            settings().and_then(|settings| run(async move { migrate::migrate(because, &settings).await }))
+        Command::Migrate(arguments) => {
+            settings().and_then(|settings| run(async move { migrate::run(arguments, &settings).await }))
         }
         Command::Doctor(arguments) => {
             settings().and_then(|settings| run(async move { Box::pin(doctor::run(&arguments, &settings)).await }))
@@ -276,7 +276,7 @@ pub fn main() -> ExitCode {
         Command::Import(arguments) => run(async move { import::run(&arguments).await }),
         Command::Demo(arguments) => {
             let settings = arguments.is_auto().then(settings).transpose();
-            settings.and_then(|settings| run(async move { demo::run(&arguments, settings.as_ref()).await }))
+            settings.and_then(|settings| run(async move { Box::pin(demo::run(&arguments, settings.as_ref())).await }))
         }
         Command::Key(command) => run(api_key::run(command)),
         Command::Profile(command) => profile::run(command),

@@ -1,25 +1,126 @@
 //! `attache migrate`: migrates the databases to the current schema without starting the server. `serve` also does so.
 
+use std::path::Path;
+
 use app::config::Settings;
-use app::installation::{self, LogStart};
+use app::installation::{self, DatabasePlan, LogStart};
+use clap::Args;
 use domain::act::{ActKind, ActOutcome};
 use domain::{Clock, Rng};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::acts::{Because, by_shell, record};
 use super::failure::{Done, Failure};
 use super::output;
 
-/// Migrates both databases.
-pub async fn migrate(because: Because, settings: &Settings) -> Done {
+/// Options of `attache migrate`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Print what would be migrated, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the plan as JSON
+    #[arg(long, requires = "dry_run")]
+    json: bool,
+    #[command(flatten)]
+    because: Because,
+}
+
+/// Migrates both databases, or prints the plan.
+pub async fn run(arguments: Arguments, settings: &Settings) -> Done {
+    if arguments.dry_run {
+        let plans = installation::plan_schema(settings).await.map_err(Failure::caused)?;
+        let shown: Vec<Value> = plans.iter().map(|plan| shown(plan, settings)).collect();
+        output::show(arguments.json, &json!({ "databases": shown }), || {
+            plans.iter().map(|plan| text(plan, settings)).collect::<Vec<_>>().join("\n")
+        });
+        return Ok(());
+    }
     let (clock, rng) = (Clock::system(), Rng::system());
     let opened = installation::open(settings, &clock, &rng, LogStart::Continue).await;
     let (store, upstream) = opened.map_err(Failure::caused)?;
-    let act = by_shell(ActKind::Migrate).to(json!({ "schema": store.schema_version() })).because(because.reason);
+    let act =
+        by_shell(ActKind::Migrate).to(json!({ "schema": store.schema_version() })).because(arguments.because.reason);
     let recorded = record(&store, act, ActOutcome::Applied).await;
     upstream.close().await;
     store.close().await;
     recorded?;
     output::print("the databases have the current schema");
     Ok(())
+}
+
+/// The file that is copied first, and its size in bytes.
+fn copied<'p>(plan: &'p DatabasePlan, settings: &Settings) -> Option<(&'p Path, u64)> {
+    let file = plan.file.as_deref().filter(|_| settings.database.copy_before_migration && plan.schema.found > 0)?;
+    Some((file, std::fs::metadata(file).map_or(0, |found| found.len())))
+}
+
+fn shown(plan: &DatabasePlan, settings: &Settings) -> Value {
+    let DatabasePlan { name, schema, .. } = plan;
+    json!({
+        "database": name,
+        "schema": schema.found,
+        "known": schema.known,
+        "missing": schema.missing,
+        "older_servers_may_stay": schema.older_may_stay,
+        "copied_bytes": copied(plan, settings).filter(|_| !schema.missing.is_empty()).map(|(_, bytes)| bytes),
+    })
+}
+
+/// One line about the schema; if migrations are missing, one about the copy and one about servers of the version before.
+fn text(plan: &DatabasePlan, settings: &Settings) -> String {
+    let DatabasePlan { name, schema, .. } = plan;
+    if schema.missing.is_empty() {
+        return format!("{name}: schema {}, nothing to migrate", schema.found);
+    }
+    let mut lines =
+        vec![format!("{name}: schema {}, would be {}: {}", schema.found, schema.known, schema.missing.join(", "))];
+    if let Some((file, bytes)) = copied(plan, settings) {
+        let size = domain::thousands(bytes);
+        lines.push(format!("  {} ({size} bytes) is copied to {0}.schema-{} first", file.display(), schema.found));
+    }
+    lines.push(if schema.older_may_stay {
+        format!("  servers of schema {} may run until they are replaced", schema.found)
+    } else {
+        format!("  servers of schema {} must have stopped", schema.found)
+    });
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use store::SchemaPlan;
+
+    use super::*;
+
+    #[test]
+    fn a_plan_names_migrations_copy_and_servers() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("attache.db");
+        std::fs::write(&file, [0; 1234]).unwrap();
+        let plan = |found, missing: &[&str], older_may_stay| DatabasePlan {
+            name: "main",
+            schema: SchemaPlan {
+                found,
+                known: 3,
+                missing: missing.iter().map(|&name| name.to_owned()).collect(),
+                older_may_stay,
+            },
+            file: Some(file.clone()),
+        };
+        let mut settings = Settings::default();
+        assert_eq!(text(&plan(3, &[], true), &settings), "main: schema 3, nothing to migrate");
+        assert_eq!(
+            text(&plan(1, &["2 (a)", "3 (b)"], false), &settings),
+            format!(
+                "main: schema 1, would be 3: 2 (a), 3 (b)\n  {0} (1,234 bytes) is copied to {0}.schema-1 first\n  servers of schema 1 must have stopped",
+                file.display()
+            )
+        );
+        assert_eq!(shown(&plan(1, &["2 (a)"], true), &settings)["copied_bytes"], 1234);
+        settings.database.copy_before_migration = false;
+        let expected = "main: schema 1, would be 3: 2 (a)\n  servers of schema 1 may run until they are replaced";
+        assert_eq!(text(&plan(1, &["2 (a)"], true), &settings), expected);
+        assert_eq!(shown(&plan(1, &["2 (a)"], true), &settings)["copied_bytes"], Value::Null);
+    }
 }

@@ -40,7 +40,7 @@ pub use self::pair::is_lone_log;
 use self::pair::{Found, StartContext, log_pool, log_pool_if_there};
 pub use self::places::SCHEMA;
 pub use self::refusal::{Mismatch, StartRefusal};
-pub use self::schema::require as require_schema;
+pub use self::schema::{DatabasePlan, plan as plan_schema, require as require_schema};
 use crate::config::Settings;
 
 /// Number of attempts of a start whose database stops answering, and the wait between two. Together they outlast a restart of PostgreSQL.

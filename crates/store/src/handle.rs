@@ -11,7 +11,7 @@ use crate::act::PendingAct;
 use crate::error::StoreError;
 use crate::notice::NoticeLimits;
 use crate::operation::{During, Operation};
-use crate::pool::{DatabaseSettings, Pool, probe, query};
+use crate::pool::{DatabaseSettings, Pool, SchemaPlan, probe, query};
 use crate::replica::Replica;
 use crate::{in_transaction, probes};
 
@@ -93,6 +93,12 @@ impl Store {
     #[boxed]
     pub async fn check_schema(&self) -> Result<(), StoreError> {
         self.pool.check_schema(&SQLITE, &POSTGRES).await
+    }
+
+    /// What [`Self::migrate`] would do.
+    #[boxed]
+    pub async fn schema_plan(&self) -> Result<SchemaPlan, StoreError> {
+        self.pool.schema_plan(&SQLITE, &POSTGRES).await
     }
 
     /// Commits a write in a separate transaction, to test whether the database accepts writes.

@@ -101,5 +101,5 @@ mod row;
 pub use error::{Context, Corrupt, StoreError};
 pub use handle::Store;
 pub use operation::{During, Operation};
-pub use pool::{DatabaseSettings, Pool};
+pub use pool::{DatabaseSettings, Pool, SchemaPlan};
 pub use replica::Replica;

@@ -46,6 +46,7 @@ pub use self::probe::{Probe, ProbeQuery, ROWS_MAX, not_a_probe, probe};
 pub use self::query::{Query, QueryBuilder, ScalarQuery, Script, Target, Values, query, scalar, script};
 pub use self::replication::{ServerStatus, Standby};
 pub use self::row::{Column, Columns, DatabaseRow, Member};
+pub use self::schema::SchemaPlan;
 pub use self::settings::DatabaseSettings;
 pub use self::sqlite::connection::SqliteConnection;
 pub use self::sqlite::error::SqliteError;

@@ -1,13 +1,51 @@
 //! Whether both databases have the tables that this program needs, for a start that must not change
 //! them.
 
+use std::path::PathBuf;
+
 use statistics::log::Log;
-use store::Store;
+use store::{SchemaPlan, Store};
 
 use super::error::OpenError;
 use super::is_main_database_absent;
 use super::pair::log_pool_if_there;
 use crate::config::Settings;
+
+/// The plan for one database.
+#[derive(Debug)]
+pub struct DatabasePlan {
+    /// `main` or `log`.
+    pub name: &'static str,
+    /// What a start would do to its tables.
+    pub schema: SchemaPlan,
+    /// SQLite: its file. It is copied before a migration.
+    pub file: Option<PathBuf>,
+}
+
+/// What a start would do to the tables of both databases. Changes nothing; the log is absent if the service is external.
+#[boxed]
+pub async fn plan(settings: &Settings) -> Result<Vec<DatabasePlan>, OpenError> {
+    if is_main_database_absent(settings) {
+        return Err(OpenError::Absent("the main database"));
+    }
+    let store = Store::open(&settings.database, &settings.data.main_database()).await?;
+    let planned = plans(settings, &store).await;
+    store.close().await;
+    planned
+}
+
+async fn plans(settings: &Settings, store: &Store) -> Result<Vec<DatabasePlan>, OpenError> {
+    let file = |path: PathBuf| settings.database.url.is_none().then_some(path);
+    let main =
+        DatabasePlan { name: "main", schema: store.schema_plan().await?, file: file(settings.data.main_database()) };
+    if settings.upstream.url.is_some() {
+        return Ok(vec![main]);
+    }
+    let Some(log) = log_pool_if_there(settings, store).await? else { return Err(OpenError::Absent("the event log")) };
+    let planned = Log::schema_plan(&log).await;
+    log.close().await;
+    Ok(vec![main, DatabasePlan { name: "log", schema: planned?, file: file(settings.data.log()) }])
+}
 
 /// Refuses databases that `attache migrate` would change. Creates no file.
 #[boxed]

@@ -10,7 +10,7 @@ use domain::{Clock, Rng};
 use quick_cache::sync::Cache;
 use sqlx::migrate::Migrator;
 use store::pool::{query, scalar};
-use store::{DatabaseSettings, Pool, Replica, in_transaction};
+use store::{DatabaseSettings, Pool, Replica, SchemaPlan, in_transaction};
 use uuid::Uuid;
 
 use super::cosign::Witnessing;
@@ -128,6 +128,12 @@ impl Log {
     #[boxed]
     pub async fn check_schema(pool: &Pool) -> Result<(), LogError> {
         Ok(pool.check_schema(&SQLITE, &POSTGRES).await?)
+    }
+
+    /// What opening the log in `pool` would do to its tables.
+    #[boxed]
+    pub async fn schema_plan(pool: &Pool) -> Result<SchemaPlan, LogError> {
+        Ok(pool.schema_plan(&SQLITE, &POSTGRES).await?)
     }
 
     /// Refuses a sequence with a cache (`CACHE`): sessions would take several numbers at once, and numbers would not grow with the chains.

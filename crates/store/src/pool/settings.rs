@@ -33,6 +33,7 @@ pub struct DatabaseSettings {
     #[serde(with = "humantime_serde")]
     pub idle_in_transaction_timeout: Duration,
     pub wal_bytes: u64,
+    pub copy_before_migration: bool,
     /// SQLite: page size of new files in bytes. Not configurable: the file of the log has larger pages.
     #[serde(skip)]
     pub page_bytes: u32,
@@ -63,6 +64,7 @@ impl Default for DatabaseSettings {
             idle_in_transaction_timeout: Duration::from_secs(5),
             // Keys are random, so most writes touch pages that the log already contains; rarer copies write fewer pages twice.
             wal_bytes: 32 * 1024 * 1024,
+            copy_before_migration: true,
             page_bytes: 4096,
             overwrites_deleted: true,
         }

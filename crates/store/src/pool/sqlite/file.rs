@@ -25,6 +25,8 @@ pub struct SqliteFile {
     wal_bytes: u64,
     page_bytes: u32,
     overwrites_deleted: bool,
+    /// Whether it is copied before a migration.
+    pub(in crate::pool) copy_before_migration: bool,
     /// `None` for a copy that no process writes to, such as a backup.
     place: Option<FilePlace>,
 }
@@ -37,6 +39,7 @@ impl SqliteFile {
             wal_bytes: settings.wal_bytes,
             page_bytes: settings.page_bytes,
             overwrites_deleted: settings.overwrites_deleted,
+            copy_before_migration: settings.copy_before_migration,
             place: (!is_immutable).then(|| FilePlace::of(path)),
         }
     }
