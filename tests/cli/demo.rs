@@ -166,3 +166,23 @@ async fn a_blocked_installation_is_reported() {
     assert_eq!(profiles(&stranger), Vec::<String>::new());
     home.run(&["demo", "--email", "ada@example.com"]).refused(2, &["--auto"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_server_the_demo_starts_one_and_leaves_nothing() {
+    let temporary = tempfile::tempdir().unwrap();
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let home = Home::new().environment("ATTACHE_HTTP__BIND", &unused.to_string());
+    let home = home.environment("TMPDIR", temporary.path().to_str().unwrap());
+    let output = home.run(&[&["demo", "--auto", "--json"][..], &PAGE].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stderr.contains(&format!("No server runs at http://{unused}: this tour starts one")), "{output:?}");
+    assert!(output.stderr.contains("The server of the tour has ended, with its data. To keep one:"), "{output:?}");
+    assert!(!output.stderr.contains("Worth a look now"), "its pages are gone: {output:?}");
+    let value: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(value["found"]["title"], "Bees");
+    assert_eq!((std::fs::read_dir(temporary.path()).unwrap().count(), profiles(&home).len()), (0, 0));
+    assert!(!home.dir.path().join("data").exists(), "the tour's data are elsewhere");
+    // What is kept needs a server that stays.
+    let kept = home.run(&["demo", "--auto", "--keep"]);
+    assert_eq!((kept.code, kept.stderr.contains("starts one")), (Some(7), false), "{kept:?}");
+}

@@ -86,8 +86,17 @@ impl<'a> Tour<'a> {
         self.search(&key).await
     }
 
-    /// Prints the pages to open after a successful tour.
-    pub fn end(&mut self) {
+    /// Prints the pages to open after a successful tour, if the server stays.
+    pub fn end(&mut self, server_stays: bool) {
+        if server_stays {
+            self.print_pages();
+        }
+        if self.connection.json {
+            output::print_json(&Value::Object(std::mem::take(&mut self.seen)));
+        }
+    }
+
+    fn print_pages(&mut self) {
         let base = self.connection.client.base_url().to_owned();
         let who = self.email.as_deref().map(|email| format!(", signed in as {}", visible(email))).unwrap_or_default();
         let activity = format!("{base}/account/activity");
@@ -112,9 +121,6 @@ impl<'a> Tour<'a> {
             self.print_progress(&self.faint(&way_in));
         }
         self.seen.insert("activity".into(), json!(activity));
-        if self.connection.json {
-            output::print_json(&Value::Object(std::mem::take(&mut self.seen)));
-        }
     }
 
     /// Ends the API key, the computer and the agent of the tour. Events and memories stay; an object stays if ending it fails.
