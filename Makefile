@@ -1,6 +1,6 @@
 # Arguments of cargo commands. CI runs `make test`.
 
-.PHONY: help run check test soak bench bench-peers peers agents fmt schema pictures tools deny
+.PHONY: help run check test dist release soak bench bench-peers peers agents fmt schema pictures tools deny
 
 # Packages of other languages that tests and benches use. Build products are in cargo's own folder, where every command of the README finds them.
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/attache
@@ -39,6 +39,13 @@ test: tools ## Run all checks that a change must pass before it is merged.
 	@[ -e "$${ATTACHE_TEST_DATA:-../shared/data}/cranfield" ] || echo "NOT TESTED: the ranking of a public collection: ATTACHE_TEST_DATA names no folder with cranfield" >&2
 	@[ -n "$$ATTACHE_OLD_BINARY" ] || echo "NOT TESTED: nodes of two versions side by side: ATTACHE_OLD_BINARY names no older program" >&2
 	cargo run --quiet --locked --package attache-test-tools --bin test-times -- cargo nextest run --locked --workspace --all-features
+
+# ATTACHE_SIGNING_KEY: secret key of minisign, which signs the sums.
+dist: ## Build the packages of this version into dist/: archive, .deb, wheel, npm packages and container image.
+	packaging/build.sh dist
+
+release: ## Check that this commit can be released, run the tests, and tag it.
+	packaging/release.sh
 
 # ATTACHE_SOAK_MINUTES: duration of each fuzz test, default 10. What soaks write is not kept in memory.
 soak: export TMPDIR := $(or $(TMPDIR),/tmp)

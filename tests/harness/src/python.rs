@@ -19,6 +19,8 @@ pub enum Packages {
     Mcp1,
     /// The SDK of OpenTelemetry and its exporters over HTTP.
     Otlp,
+    /// The program that packs wheels.
+    Packages,
     /// PostgreSQL with pgvector.
     Pgvector,
     /// Schemathesis, which generates requests from the description of an HTTP API.
@@ -38,6 +40,7 @@ impl Packages {
             Self::Mcp => ("mcp", include_bytes!("../../python/mcp.txt")),
             Self::Mcp1 => ("mcp-1", include_bytes!("../../python/mcp-1.txt")),
             Self::Otlp => ("otlp", include_bytes!("../../python/otlp.txt")),
+            Self::Packages => ("packages", include_bytes!("../../python/packages.txt")),
             Self::Pgvector => ("pgvector", include_bytes!("../../python/pgvector.txt")),
             Self::Schemathesis => ("schemathesis", include_bytes!("../../python/schemathesis.txt")),
             Self::Webhooks => ("webhooks", include_bytes!("../../python/webhooks.txt")),

@@ -1,0 +1,287 @@
+//! The packages of `packaging/dist.py`, made from the program of the tests, installed, and driven through the tour.
+//!
+//! The tour starts a server of the installed program, so it needs no other program, no network and no file of this repository.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use app::config::Settings;
+use harness::python::{Packages, with};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A page that no server may fetch, so that the tour is the same everywhere.
+const TOUR: [&str; 4] = ["demo", "--auto", "--page", "http://10.0.0.1/"];
+
+/// The packages of one kind; `None`, and a message on standard error, if a program that makes them is absent and may be.
+fn made(kind: &str, needed: &[&str]) -> Option<TempDir> {
+    let python = with(Packages::Packages)?;
+    for program in needed {
+        if !Command::new("which").arg(program).output().unwrap().status.success() {
+            assert!(!harness::postgres::required(), "{program} is not installed, and is required");
+            eprintln!("SKIPPED: {program} is not installed: this test has shown nothing");
+            return None;
+        }
+    }
+    let out = tempfile::tempdir().unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/dist.py");
+    let arguments = ["--fast", "--only", kind];
+    run(Command::new(python).arg(script).arg(env!("CARGO_BIN_EXE_attache")).arg(out.path()).args(arguments));
+    run(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(out.path()));
+    Some(out)
+}
+
+/// Runs a command that has to succeed.
+#[track_caller]
+fn run(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{command:?}: {status}: {said}");
+    said
+}
+
+/// A command in an empty environment, with a home folder of its own.
+fn clean(program: &Path, home: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin").current_dir(home);
+    command
+}
+
+/// Takes the tour with an installed program.
+#[track_caller]
+fn tour(program: &Path) {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = clean(program, home.path());
+    // Another server may use the default port of this computer.
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let said = run(command.args(TOUR).env("ATTACHE_HTTP__BIND", unused.to_string()));
+    assert!(said.contains("the proof is valid") && said.contains("Bees ("), "{said}");
+    assert!(said.contains("The server of the tour has ended"), "{said}");
+}
+
+/// The only file in a folder with this ending.
+#[track_caller]
+fn only(folder: &Path, ending: &str) -> PathBuf {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let found: Vec<PathBuf> = files.filter(|path| path.to_str().unwrap().ends_with(ending)).collect();
+    assert_eq!(found.len(), 1, "{ending}: {found:?}");
+    found.into_iter().next().unwrap()
+}
+
+#[test]
+fn an_archive_has_all_that_a_machine_needs() {
+    let Some(out) = made("archive", &["zstd"]) else { return };
+    let archive = only(out.path(), "-linux.tar.zst");
+    run(Command::new("tar").arg("--extract").arg("--file").arg(&archive).current_dir(out.path()));
+    let name = archive.file_name().unwrap().to_str().unwrap().trim_end_matches(".tar.zst").to_owned();
+    let folder = out.path().join(&name);
+    assert!(name.starts_with(&format!("attache-{VERSION}-")), "{name}");
+    let text = |path: &str| fs::read_to_string(folder.join(path)).unwrap();
+    assert!(text("attache.1").starts_with('.') && text("attache.1").contains("ATTACHE SERVE"));
+    assert!(text("completions/attache").contains("complete") && text("completions/_attache").starts_with("#compdef"));
+    let notices = text("THIRD-PARTY");
+    for (name, licence) in [("ractor 0.", "MIT License"), ("ring 0.", "ISC"), ("tokio 1.", "Tokio Contributors")] {
+        assert!(notices.contains(name) && notices.contains(licence), "{name}");
+    }
+    assert!(!notices.contains("fantoccini"), "what only tests use is not in the program");
+    let own = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("config.toml")).unwrap();
+    assert_eq!(text("config.toml"), own);
+    tour(&folder.join("attache"));
+}
+
+#[test]
+fn a_debian_package_has_unit_manual_and_configuration_where_debian_has_them() {
+    let Some(out) = made("debian", &["dpkg-deb"]) else { return };
+    let package = only(out.path(), ".deb");
+    let said = run(Command::new("dpkg-deb").arg("--info").arg(&package));
+    for part in [" Package: attache\n", &format!(" Version: {VERSION}\n"), " Depends: adduser, libc6 (>= 2."] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let listed = run(Command::new("dpkg-deb").arg("--contents").arg(&package));
+    assert!(listed.lines().all(|line| line.contains(" root/root ")), "{listed}");
+    let root = tempfile::tempdir().unwrap();
+    run(Command::new("dpkg-deb").arg("--raw-extract").arg(&package).arg(root.path()));
+    let path = |path: &str| root.path().join(path);
+    let unit = fs::read_to_string(path("usr/lib/systemd/system/attache.service")).unwrap();
+    assert!(unit.contains("ExecStart=/usr/bin/attache serve --config /etc/attache/config.toml"), "{unit}");
+    assert_eq!(fs::read_to_string(path("DEBIAN/conffiles")).unwrap(), "/etc/attache/config.toml\n");
+    for script in ["postinst", "prerm", "postrm"] {
+        assert_eq!(fs::metadata(path("DEBIAN").join(script)).unwrap().permissions().mode() & 0o777, 0o755);
+        run(Command::new("sh").arg("-n").arg(path("DEBIAN").join(script)));
+    }
+    run(Command::new("md5sum").args(["--check", "--strict", "DEBIAN/md5sums"]).current_dir(root.path()));
+    let program = path("usr/bin/attache");
+    let settings = fs::read_to_string(path("etc/attache/config.toml")).unwrap();
+    assert!(settings.contains("\ndir = \"/var/lib/attache\" #"), "where the unit keeps its data");
+    let mut check = clean(&program, root.path());
+    run(check.arg("--config").arg(path("etc/attache/config.toml")).arg("check"));
+    tour(&program);
+}
+
+#[test]
+fn a_wheel_installs_the_program_with_pip() {
+    let Some(out) = made("wheel", &["python3"]) else { return };
+    let wheel = only(out.path(), ".whl");
+    let folder = tempfile::tempdir().unwrap();
+    run(Command::new("python3").args(["-m", "venv"]).arg(folder.path()));
+    let mut pip = Command::new(folder.path().join("bin/python"));
+    run(pip.args(["-m", "pip", "install", "--no-index", "--disable-pip-version-check"]).arg(&wheel));
+    let mut shown = Command::new(folder.path().join("bin/python"));
+    let said = run(shown.args(["-m", "pip", "show", "--files", "attache-server"]));
+    assert!(said.contains(&format!("Version: {VERSION}")) && said.contains("licenses/THIRD-PARTY"), "{said}");
+    tour(&folder.path().join("bin/attache"));
+}
+
+#[test]
+fn npm_packages_start_the_program_and_end_as_it_ends() {
+    let Some(out) = made("npm", &["npm", "node"]) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let platform = fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().path());
+    let mut packages: Vec<PathBuf> = platform.filter(|path| path.extension().is_some_and(|end| end == "tgz")).collect();
+    packages.sort();
+    assert_eq!(packages.len(), 2, "{packages:?}");
+    fs::write(folder.path().join("package.json"), "{}").unwrap();
+    let install = |packages: &[PathBuf]| {
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--offline", "--silent", "--no-audit", "--cache"]).arg(folder.path().join("cache"));
+        run(npm.args(packages).current_dir(folder.path()));
+    };
+    // The package that people name, without the program of this platform, says what is missing.
+    let wrapper = only(out.path(), &format!("attache-server-{VERSION}.tgz"));
+    let alone = tempfile::tempdir().unwrap();
+    run(Command::new("tar").arg("--extract").arg("--file").arg(&wrapper).current_dir(alone.path()));
+    let missing = Command::new("node").arg(alone.path().join("package/bin/attache.js")).output().unwrap();
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("attache-server-linux-"), "{missing:?}");
+    install(&packages);
+    let program = folder.path().join("node_modules/.bin/attache");
+    let home = tempfile::tempdir().unwrap();
+    assert_eq!(run(clean(&program, home.path()).arg("--version")), format!("attache {VERSION}\n"));
+    let wrong = clean(&program, home.path()).args(["status", "--url", "http://127.0.0.1:1"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(7), "{wrong:?}");
+    tour(&program);
+}
+
+#[test]
+fn an_image_is_a_valid_layout_and_runs_without_the_files_of_this_machine() {
+    let Some(out) = made("image", &["apt-get", "dpkg-deb"]) else { return };
+    let layout = out.path().join("layout");
+    fs::create_dir(&layout).unwrap();
+    run(Command::new("tar").arg("--extract").arg("--file").arg(only(out.path(), ".oci.tar")).current_dir(&layout));
+    // OCI image format 1.1: each blob has the digest and the size of its descriptor.
+    let read = |descriptor: &Value| {
+        let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
+        let path = layout.join("blobs/sha256").join(digest);
+        let content = fs::read(&path).unwrap();
+        assert_eq!(domain::Digest::of(&content).to_string(), digest);
+        assert_eq!(descriptor["size"], content.len());
+        (path, content)
+    };
+    let parsed = |content: &[u8]| serde_json::from_slice::<Value>(content).unwrap();
+    let index = parsed(&fs::read(layout.join("index.json")).unwrap());
+    let manifest = parsed(&read(&index["manifests"][0]).1);
+    let described = parsed(&read(&manifest["config"]).1);
+    let plain_layers = described["rootfs"]["diff_ids"].as_array().unwrap();
+    let config = &described["config"];
+    let settings = Settings::default();
+    let ports = [settings.http.bind.port(), settings.admin.bind.port()];
+    let exposed: Vec<&String> = config["ExposedPorts"].as_object().unwrap().keys().collect();
+    assert_eq!(exposed, ports.map(|port| format!("{port}/tcp")).each_ref());
+    for (setting, port) in [("HTTP", ports[0]), ("ADMIN", ports[1])] {
+        let variable = json!(format!("ATTACHE_{setting}__BIND=0.0.0.0:{port}"));
+        assert!(config["Env"].as_array().unwrap().contains(&variable), "{config}");
+    }
+    assert_eq!((&config["User"], &config["StopSignal"]), (&json!("10001:10001"), &json!("SIGTERM")));
+    // Arguments reach the server, which gets signals; a check needs no shell.
+    assert_eq!((&config["Entrypoint"], &config["Cmd"]), (&json!(["/usr/bin/attache"]), &json!(["serve"])));
+    assert_eq!(config["Healthcheck"]["Test"], json!(["CMD", "/usr/bin/attache", "health"]));
+    let root = out.path().join("root");
+    fs::create_dir(&root).unwrap();
+    let layers = manifest["layers"].as_array().unwrap();
+    for (layer, plain) in layers.iter().zip(plain_layers) {
+        let (path, _) = read(layer);
+        let unpacked = Command::new("gzip").args(["--decompress", "--stdout"]).arg(&path).output().unwrap().stdout;
+        assert_eq!(*plain, format!("sha256:{}", domain::Digest::of(&unpacked)));
+        run(Command::new("tar").arg("--extract").arg("--file").arg(&path).current_dir(&root));
+    }
+    assert!(!root.join("usr/bin/sh").exists(), "there is no shell");
+    let authorities = fs::read_to_string(root.join("etc/ssl/certs/ca-certificates.crt")).unwrap();
+    assert!(authorities.matches("BEGIN CERTIFICATE").count() > 50);
+    // Only an administrator may change the root; namespaces keep the mount from this machine.
+    let may = Command::new("unshare").args(["--mount", "true"]).output();
+    if !may.is_ok_and(|done| done.status.success()) {
+        eprintln!("SKIPPED: this user may not change the root folder: the image was not started");
+        return;
+    }
+    let script = "mount -t proc proc \"$1/proc\" && cd / && exec chroot --userspec=10001:10001 \"$@\"";
+    let mut tour = Command::new("unshare");
+    tour.args(["--mount", "sh", "-c", script, "sh"]).arg(&root).arg("/usr/bin/attache").args(TOUR);
+    let said = run(tour.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", "/var/lib/attache"));
+    assert!(said.contains("the proof is valid") && said.contains("Bees ("), "{said}");
+}
+
+#[test]
+fn a_release_needs_a_clean_tree_a_dated_changelog_and_one_version_everywhere() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let copy = tempfile::tempdir().unwrap();
+    let files = [
+        "Cargo.toml",
+        "Cargo.lock",
+        "CHANGELOG.md",
+        "sdk/python/pyproject.toml",
+        "sdk/python/src/attache_client/__init__.py",
+        "sdk/typescript/package.json",
+    ];
+    for file in files {
+        let target = copy.path().join(file);
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(source.join(file), target).unwrap();
+    }
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        let person = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "init.defaultBranch=main"];
+        run(git.current_dir(copy.path()).args(person).args(arguments))
+    };
+    let commit = || git(&["commit", "--quiet", "--all", "--message", "change"]);
+    let check = || {
+        let mut check = Command::new(source.join("packaging/release.sh"));
+        let done = check.arg("--check").env("ATTACHE_SOURCE", copy.path()).output().unwrap();
+        (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let change = |file: &str, old: &str, new: &str| {
+        let path = copy.path().join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(old), "{file}: {old}");
+        fs::write(path, text.replacen(old, new, 1)).unwrap();
+    };
+    git(&["init", "--quiet"]);
+    git(&["add", "."]);
+    commit();
+    let heading = format!("## {VERSION} – ");
+    let dated = |date: &str| {
+        let text = fs::read_to_string(copy.path().join("CHANGELOG.md")).unwrap();
+        let old = text.lines().find(|line| line.starts_with(&heading)).unwrap();
+        change("CHANGELOG.md", old, &format!("{heading}{date}"));
+    };
+    dated("unreleased");
+    change("Cargo.toml", "[workspace]", "\n[workspace]");
+    let (may, said) = check();
+    let problems = ["the working tree has changes", "CHANGELOG.md has no section"];
+    assert!(!may && problems.iter().all(|problem| said.contains(problem)), "{said}");
+    dated("2027-01-31");
+    commit();
+    assert_eq!(check(), (true, String::new()));
+    change("sdk/python/pyproject.toml", &format!("version = \"{VERSION}\""), "version = \"0.0.9\"");
+    commit();
+    let (may, said) = check();
+    assert_eq!((may, said.lines().count()), (false, 1), "{said}");
+    assert!(said.contains("sdk/python/pyproject.toml does not contain"), "{said}");
+    git(&["tag", &format!("v{VERSION}")]);
+    assert!(check().1.contains("exists: set the next version"));
+}
