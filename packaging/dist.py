@@ -334,7 +334,7 @@ def layer(tree: Tree, program: Program, links: "dict[str, str] | None" = None, l
             if entry.name != loader:
                 entry.type, entry.linkname, entry.mtime = tarfile.SYMTYPE, os.path.relpath(loader, "usr/lib64"), program.epoch
                 archive.addfile(entry)
-            for name, mode, owner in (("tmp", 0o1777, 0), ("proc", 0o555, 0), ("var/lib/attache", 0o700, UID)):
+            for name, mode, owner in (("tmp", 0o1777, 0), ("dev", 0o755, 0), ("proc", 0o555, 0), ("var/lib/attache", 0o700, UID)):
                 entry = tarfile.TarInfo(name)
                 entry.type, entry.mode, entry.uid, entry.gid, entry.mtime = tarfile.DIRTYPE, mode, owner, owner, program.epoch
                 archive.addfile(entry)

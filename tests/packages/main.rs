@@ -219,7 +219,7 @@ fn an_image_is_a_valid_layout_and_runs_without_the_files_of_this_machine() {
         eprintln!("SKIPPED: this user may not change the root folder: the image was not started");
         return;
     }
-    let script = "mount -t proc proc \"$1/proc\" && cd / && exec chroot --userspec=10001:10001 \"$@\"";
+    let script = "mount -t proc proc \"$1/proc\" && mount --rbind /dev \"$1/dev\" && cd / && exec chroot --userspec=10001:10001 \"$@\"";
     let mut tour = Command::new("unshare");
     tour.args(["--mount", "sh", "-c", script, "sh"]).arg(&root).arg("/usr/bin/attache").args(TOUR);
     let said = run(tour.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", "/var/lib/attache"));
