@@ -64,6 +64,8 @@ async fn before_the_first_start_and_beside_a_server_all_is_well() {
 async fn an_unsigned_log_is_reported_by_readiness_actors_metrics_log_and_doctor() {
     let operator = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let home = Home::new().set("admin.bind", &operator.to_string()).set("admin.stalled_after", "1s");
+    // The events of acts come later than those of this test.
+    let home = home.set("consent.outbox_every", "1m");
     let server = home.serve().await;
     let machine = adas(&home, &server).await;
     let mut chain = Chain::new(&machine);
