@@ -77,6 +77,10 @@ fn only(folder: &Path, ending: &str) -> PathBuf {
 #[test]
 fn an_archive_has_all_that_a_machine_needs() {
     let Some(out) = made("archive", &["zstd"]) else { return };
+    let again = made("archive", &["zstd"]).unwrap();
+    let sums = |out: &TempDir| fs::read_to_string(out.path().join("SHA256SUMS")).unwrap();
+    assert_eq!(sums(&out), sums(&again), "the same program gives the same bytes");
+    drop(again);
     let archive = only(out.path(), "-linux.tar.zst");
     run(Command::new("tar").arg("--extract").arg("--file").arg(&archive).current_dir(out.path()));
     let name = archive.file_name().unwrap().to_str().unwrap().trim_end_matches(".tar.zst").to_owned();
