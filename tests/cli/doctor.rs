@@ -64,7 +64,7 @@ async fn before_the_first_start_and_beside_a_server_all_is_well() {
 async fn an_unsigned_log_is_reported_by_readiness_actors_metrics_log_and_doctor() {
     let operator = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let home = Home::new().set("admin.bind", &operator.to_string()).set("admin.stalled_after", "1s");
-    // The events of acts come later than those of this test.
+    // The events of acts come after the events of this test.
     let home = home.set("consent.outbox_every", "1m");
     let server = home.serve().await;
     let machine = adas(&home, &server).await;
@@ -133,6 +133,16 @@ async fn an_unsigned_log_is_reported_by_readiness_actors_metrics_log_and_doctor(
     }
     drop(server);
     home.run(&["health"]).refused(7, &["no server answers at", "admin.bind"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_cannot_be_compared_with_the_main_database_is_reported() {
+    let home = Home::new();
+    drop(home.serve().await);
+    flow::change_tables(&home.data().join("attache.db"), "ALTER TABLE installation RENAME TO kept").await;
+    let ill = home.run(&["doctor", "--json"]);
+    assert_eq!((ill.code, state(&ill, "installation")), (Some(1), "bad".into()), "{ill:?}");
+    assert!(ill.stdout.contains("the log was not compared with the main database: "), "{ill:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,16 +1,18 @@
 //! Checks the statistics service: the embedded log, or the external service.
 
-use std::time::Instant;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use actors::outbox::ACT_WAIT_MAX;
 use app::config::Settings;
-use app::installation::{self, LogRecord, Mismatch};
+use app::installation::{self, LogRecord, Mismatch, OpenError};
 use domain::clock::date_time;
 use domain::{Clock, Rng, Timestamp, reasons};
 use statistics::client::Client;
 use statistics::contract::{ActivityQuery, RecordScope};
 use statistics::log::{Audited, Log, LogError, LogStatus};
 use store::{Store, StoreError};
+use tokio::time::sleep;
 
 use super::clock::ClockReference;
 use super::database::read_through;
@@ -26,6 +28,10 @@ const ACTS: &str = "acts";
 
 /// Age in seconds above which a checkpoint is reported; a running server signs at least every second.
 const SIGNED_WITHIN_SECONDS: i64 = 10;
+
+/// Number of attempts to open the main database, and the wait between two: on SQLite another process may be closing it.
+const ATTEMPTS: u32 = 5;
+const ATTEMPT_WAIT: Duration = Duration::from_millis(200);
 
 pub(super) async fn check(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
     match &settings.upstream.url {
@@ -79,7 +85,8 @@ fn signed(LogStatus { tree_size, signed_at, unplaced, .. }: LogStatus, now: Time
 
 /// Reports a missing log if the main database has a checkpoint of one.
 async fn lost(settings: &Settings) -> Option<Finding> {
-    let (store, record) = record(settings).await?;
+    // Another check reports a main database that cannot be read.
+    let (store, record) = record(settings).await?.ok()?;
     store.close().await;
     let mismatch = Mismatch::LogMissing { remembered: record.events_min() };
     record.know_a_log().then(|| Finding::bad(STATISTICS, mismatch, Mismatch::advice()))
@@ -115,16 +122,36 @@ async fn acts(store: &Store, log: &Log, deep: bool) -> Finding {
     }
 }
 
-/// Opens the main database, if it has the current schema.
-async fn record(settings: &Settings) -> Option<(Store, LogRecord)> {
+/// Opens the main database, which must have the current schema; `None` if there is none.
+async fn record(settings: &Settings) -> Option<Result<(Store, LogRecord), OpenError>> {
     let path = settings.data.main_database();
     if settings.database.url.is_none() && !path.exists() {
         return None;
     }
-    let store = Store::open(&settings.database, &path).await.ok()?;
-    store.check_schema().await.ok()?;
-    let record = LogRecord::read(&store).await.ok()?;
-    Some((store, record))
+    let mut opened = opened_record(settings, &path).await;
+    for _ in 1..ATTEMPTS {
+        if opened.is_ok() {
+            break;
+        }
+        sleep(ATTEMPT_WAIT).await;
+        opened = opened_record(settings, &path).await;
+    }
+    Some(opened)
+}
+
+async fn opened_record(settings: &Settings, path: &Path) -> Result<(Store, LogRecord), OpenError> {
+    let store = Store::open(&settings.database, path).await?;
+    let record = match store.check_schema().await {
+        Ok(()) => LogRecord::read(&store).await,
+        Err(error) => Err(error.into()),
+    };
+    match record {
+        Ok(record) => Ok((store, record)),
+        Err(error) => {
+            store.close().await;
+            Err(error)
+        }
+    }
 }
 
 fn advice(error: &LogError) -> &'static str {
@@ -167,11 +194,21 @@ async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockRefe
     if let Err(error) = log.check_sequence().await {
         findings.push(Finding::bad(STATISTICS, reasons(&error), advice(&error)));
     }
-    // Another check reports a main database that cannot be read.
-    if let Some((store, _)) = record(settings).await {
-        findings.push(installed(&store, &log).await);
-        findings.push(acts(&store, &log, deep).await);
-        store.close().await;
+    match record(settings).await {
+        Some(Ok((store, _))) => {
+            findings.push(installed(&store, &log).await);
+            findings.push(acts(&store, &log, deep).await);
+            store.close().await;
+        }
+        Some(Err(error)) => {
+            let text = format!("the log was not compared with the main database: {}", reasons(&error));
+            findings.push(Finding::bad(
+                INSTALLATION,
+                text,
+                "correct the main database, and run `attache doctor` again",
+            ));
+        }
+        None => {}
     }
     findings.extend(memory::check(settings, &log).await);
     if deep {
