@@ -52,7 +52,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Whether the tour may start a server: what it leaves with `--keep` would end with that.
+    /// Whether the tour may start a server: with `--keep` its data have to stay.
     fn may_start(&self) -> bool {
         self.remote.url.is_none() && !self.keep
     }

@@ -1,4 +1,4 @@
-//! Limits, quotas and deadlines that a reload changes: they refuse what is new from then on, and end nothing.
+//! Limits, quotas and deadlines that a reload changes: they refuse new work from then on, and end nothing.
 
 use std::time::Duration;
 

@@ -182,7 +182,7 @@ async fn without_a_server_the_demo_starts_one_and_leaves_nothing() {
     assert_eq!(value["found"]["title"], "Bees");
     assert_eq!((std::fs::read_dir(temporary.path()).unwrap().count(), profiles(&home).len()), (0, 0));
     assert!(!home.dir.path().join("data").exists(), "the tour's data are elsewhere");
-    // What is kept needs a server that stays.
+    // Kept data need a server that stays.
     let kept = home.run(&["demo", "--auto", "--keep"]);
     assert_eq!((kept.code, kept.stderr.contains("starts one")), (Some(7), false), "{kept:?}");
 }

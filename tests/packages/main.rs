@@ -46,7 +46,7 @@ fn run(command: &mut Command) -> String {
     said
 }
 
-/// A command in an empty environment, with a home folder of its own.
+/// A command in an empty environment, with an empty home folder.
 fn clean(program: &Path, home: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("HOME", home).env("PATH", "/usr/bin:/bin").current_dir(home);
@@ -156,7 +156,7 @@ fn npm_packages_start_the_program_and_end_as_it_ends() {
         npm.args(["install", "--offline", "--silent", "--no-audit", "--cache"]).arg(folder.path().join("cache"));
         run(npm.args(packages).current_dir(folder.path()));
     };
-    // The package that people name, without the program of this platform, says what is missing.
+    // The package that people name, without the program of this platform, names the missing package.
     let wrapper = only(out.path(), &format!("attache-server-{VERSION}.tgz"));
     let alone = tempfile::tempdir().unwrap();
     run(Command::new("tar").arg("--extract").arg("--file").arg(&wrapper).current_dir(alone.path()));

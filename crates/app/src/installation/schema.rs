@@ -16,13 +16,13 @@ use crate::config::Settings;
 pub struct DatabasePlan {
     /// `main` or `log`.
     pub name: &'static str,
-    /// What a start would do to its tables.
+    /// The change of its tables by a start.
     pub schema: SchemaPlan,
     /// SQLite: its file. It is copied before a migration.
     pub file: Option<PathBuf>,
 }
 
-/// What a start would do to the tables of both databases. Changes nothing; the log is absent if the service is external.
+/// The change of the tables of both databases by a start. Changes nothing; the log is absent if the service is external.
 #[boxed]
 pub async fn plan(settings: &Settings) -> Result<Vec<DatabasePlan>, OpenError> {
     if is_main_database_absent(settings) {

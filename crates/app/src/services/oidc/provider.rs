@@ -139,7 +139,7 @@ struct UserInfo {
 #[derive(Debug)]
 pub struct ProviderIdentity {
     claims: Map<String, Value>,
-    /// The first 16 hex digits of the SHA-256 of issuer, line feed and subject: tells persons apart without their data.
+    /// The first 16 hex digits of the SHA-256 of issuer, line feed and subject: it differs between persons, without their data.
     pub subject_hash: String,
 }
 
