@@ -119,6 +119,8 @@ on_each_database! {
         assert!(matches!(world.store.check_schema().await, Err(StoreError::SchemaTooOld { .. })));
         world.tamper("DROP TABLE _sqlx_migrations").await;
         assert!(matches!(world.store.check_schema().await, Err(StoreError::SchemaTooOld { found: 0, .. })));
+        let plan = world.store.schema_plan().await.unwrap();
+        assert_eq!((plan.found, plan.known, plan.missing), (0, 1, vec!["1 (main)".to_owned()]));
     }
 
     /// The state in which a server of the previous version finds the tables after a newer one has migrated them.
