@@ -5,6 +5,7 @@ mod data;
 mod database;
 mod extraction;
 mod finding;
+mod main_database;
 mod memory;
 mod nodes;
 mod replication;
@@ -17,6 +18,7 @@ use domain::Clock;
 use serde_json::json;
 
 use self::finding::{Finding, State};
+use self::main_database::MainDatabase;
 pub use self::server::health;
 use super::failure::{Done, Failure};
 use super::output;
@@ -38,11 +40,13 @@ pub async fn run(arguments: &Arguments, settings: &Settings) -> Done {
     let mut findings = data::check(settings);
     findings.push(descriptors_fit(settings));
     let (mut witnesses, mut of_log) = (Vec::new(), Vec::new());
+    let main = MainDatabase::of(settings);
     // Concurrently: each may wait for a database that does not respond.
     let (database, upstream) = tokio::join!(
-        database::check(settings, arguments.deep, &mut witnesses),
-        upstream::check(settings, arguments.deep, &mut of_log)
+        database::check((settings, &main), arguments.deep, &mut witnesses),
+        upstream::check((settings, &main), arguments.deep, &mut of_log)
     );
+    main.close().await;
     findings.extend(database);
     findings.extend(upstream);
     witnesses.extend(of_log);

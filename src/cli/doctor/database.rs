@@ -7,29 +7,32 @@ use store::{Pool, Store, StoreError};
 
 use super::clock::ClockReference;
 use super::finding::Finding;
+use super::main_database::MainDatabase;
 use super::{nodes, replication};
 
 const DATABASE: &str = "database";
 
-pub(super) async fn check(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
-    let path = settings.data.main_database();
+pub(super) async fn check(
+    (settings, main): (&Settings, &MainDatabase<'_>),
+    deep: bool,
+    witnesses: &mut Vec<ClockReference>,
+) -> Vec<Finding> {
     if settings.upstream.url.is_none() && is_lone_log(settings) {
         return vec![Finding::bad(DATABASE, Mismatch::FactsMissing, Mismatch::advice())];
     }
-    if settings.database.url.is_none() && !path.exists() {
+    if let Some(path) = main.absent_file() {
         let text = format!("{} does not exist yet", path.display());
         return vec![Finding::doubtful(DATABASE, text, "`attache serve` or `attache migrate` creates it")];
     }
-    // Fails if the settings of the database could lose acknowledged writes.
-    let store = match Store::open(&settings.database, &path).await {
+    let store = match main.open().await {
         Ok(store) => store,
         Err(error @ StoreError::Unsafe { .. }) => {
-            return vec![Finding::bad(DATABASE, reasons(&error), "change the setting in the database's configuration")];
+            return vec![Finding::bad(DATABASE, reasons(error), "change the setting in the database's configuration")];
         }
         Err(error) => {
             return vec![Finding::bad(
                 DATABASE,
-                reasons(&error),
+                reasons(error),
                 "check that the database is running and that database.url is correct",
             )];
         }
@@ -37,9 +40,8 @@ pub(super) async fn check(settings: &Settings, deep: bool, witnesses: &mut Vec<C
     if let Ok(Some(now)) = store.pool().now().await {
         witnesses.push(ClockReference::of_the_present("the database", now));
     }
-    let mut findings = of_store(settings, &store, deep).await;
-    findings.extend(replication::check(settings, &store).await);
-    store.close().await;
+    let mut findings = of_store(settings, store, deep).await;
+    findings.extend(replication::check(settings, store).await);
     findings
 }
 

@@ -1,22 +1,21 @@
 //! Checks the statistics service: the embedded log, or the external service.
 
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use actors::outbox::ACT_WAIT_MAX;
 use app::config::Settings;
-use app::installation::{self, LogRecord, Mismatch, OpenError};
+use app::installation::{self, LogRecord, Mismatch};
 use domain::clock::date_time;
 use domain::{Clock, Rng, Timestamp, reasons};
 use statistics::client::Client;
 use statistics::contract::{ActivityQuery, RecordScope};
 use statistics::log::{Audited, Log, LogError, LogStatus};
 use store::{Store, StoreError};
-use tokio::time::sleep;
 
 use super::clock::ClockReference;
 use super::database::read_through;
 use super::finding::Finding;
+use super::main_database::MainDatabase;
 use super::memory;
 use crate::cli::acts::verified::compare;
 use crate::cli::main_database::open_log;
@@ -29,14 +28,14 @@ const ACTS: &str = "acts";
 /// Age in seconds above which a checkpoint is reported; a running server signs at least every second.
 const SIGNED_WITHIN_SECONDS: i64 = 10;
 
-/// Number of attempts to open the main database, and the wait between two: on SQLite another process may be closing it.
-const ATTEMPTS: u32 = 5;
-const ATTEMPT_WAIT: Duration = Duration::from_millis(200);
-
-pub(super) async fn check(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
+pub(super) async fn check(
+    (settings, main): (&Settings, &MainDatabase<'_>),
+    deep: bool,
+    witnesses: &mut Vec<ClockReference>,
+) -> Vec<Finding> {
     match &settings.upstream.url {
         Some(url) => vec![external(settings, url).await],
-        None => embedded(settings, deep, witnesses).await,
+        None => embedded((settings, main), deep, witnesses).await,
     }
 }
 
@@ -84,10 +83,9 @@ fn signed(LogStatus { tree_size, signed_at, unplaced, .. }: LogStatus, now: Time
 }
 
 /// Reports a missing log if the main database has a checkpoint of one.
-async fn lost(settings: &Settings) -> Option<Finding> {
+async fn lost(main: &MainDatabase<'_>) -> Option<Finding> {
     // Another check reports a main database that cannot be read.
-    let (store, record) = record(settings).await?.ok()?;
-    store.close().await;
+    let (_, record) = record(main).await?.ok()?;
     let mismatch = Mismatch::LogMissing { remembered: record.events_min() };
     record.know_a_log().then(|| Finding::bad(STATISTICS, mismatch, Mismatch::advice()))
 }
@@ -122,36 +120,20 @@ async fn acts(store: &Store, log: &Log, deep: bool) -> Finding {
     }
 }
 
-/// Opens the main database, which must have the current schema; `None` if there is none.
-async fn record(settings: &Settings) -> Option<Result<(Store, LogRecord), OpenError>> {
-    let path = settings.data.main_database();
-    if settings.database.url.is_none() && !path.exists() {
+/// The record of the log in the main database, which must have the current schema; `None` if there is no main database.
+async fn record<'m>(main: &'m MainDatabase<'_>) -> Option<Result<(&'m Store, LogRecord), String>> {
+    if main.absent_file().is_some() {
         return None;
     }
-    let mut opened = opened_record(settings, &path).await;
-    for _ in 1..ATTEMPTS {
-        if opened.is_ok() {
-            break;
-        }
-        sleep(ATTEMPT_WAIT).await;
-        opened = opened_record(settings, &path).await;
-    }
-    Some(opened)
-}
-
-async fn opened_record(settings: &Settings, path: &Path) -> Result<(Store, LogRecord), OpenError> {
-    let store = Store::open(&settings.database, path).await?;
-    let record = match store.check_schema().await {
-        Ok(()) => LogRecord::read(&store).await,
-        Err(error) => Err(error.into()),
+    let store = match main.open().await {
+        Ok(store) => store,
+        Err(error) => return Some(Err(reasons(error))),
     };
-    match record {
-        Ok(record) => Ok((store, record)),
-        Err(error) => {
-            store.close().await;
-            Err(error)
-        }
-    }
+    let record = match store.check_schema().await {
+        Ok(()) => LogRecord::read(store).await.map_err(|error| reasons(&error)),
+        Err(error) => Err(reasons(&error)),
+    };
+    Some(record.map(|record| (store, record)))
 }
 
 fn advice(error: &LogError) -> &'static str {
@@ -169,18 +151,22 @@ fn advice(error: &LogError) -> &'static str {
     }
 }
 
-async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
+async fn embedded(
+    (settings, main): (&Settings, &MainDatabase<'_>),
+    deep: bool,
+    witnesses: &mut Vec<ClockReference>,
+) -> Vec<Finding> {
     let path = settings.data.log();
     if settings.database.url.is_none() && !path.exists() {
         let found = format!("{} does not exist yet", path.display());
         let never = Finding::doubtful(STATISTICS, found, "`attache serve` or `attache migrate` creates it");
-        return vec![lost(settings).await.unwrap_or(never)];
+        return vec![lost(main).await.unwrap_or(never)];
     }
     let log = match open_log(settings).await {
         Ok(log) => log,
         Err(error) => {
             let is_empty = matches!(error, LogError::Store(StoreError::SchemaTooOld { found: 0, .. }));
-            let lost = if is_empty { lost(settings).await } else { None };
+            let lost = if is_empty { lost(main).await } else { None };
             return vec![lost.unwrap_or_else(|| Finding::bad(STATISTICS, reasons(&error), advice(&error)))];
         }
     };
@@ -194,14 +180,13 @@ async fn embedded(settings: &Settings, deep: bool, witnesses: &mut Vec<ClockRefe
     if let Err(error) = log.check_sequence().await {
         findings.push(Finding::bad(STATISTICS, reasons(&error), advice(&error)));
     }
-    match record(settings).await {
+    match record(main).await {
         Some(Ok((store, _))) => {
-            findings.push(installed(&store, &log).await);
-            findings.push(acts(&store, &log, deep).await);
-            store.close().await;
+            findings.push(installed(store, &log).await);
+            findings.push(acts(store, &log, deep).await);
         }
-        Some(Err(error)) => {
-            let text = format!("the log was not compared with the main database: {}", reasons(&error));
+        Some(Err(why)) => {
+            let text = format!("the log was not compared with the main database: {why}");
             findings.push(Finding::bad(
                 INSTALLATION,
                 text,
