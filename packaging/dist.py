@@ -72,10 +72,13 @@ def run(*command, env=None, **options) -> str:
 
 
 class Tree:
-    """The files of a package: path, content and mode."""
+    """The files of a package: path, content and mode; in an image also links and folders."""
 
     def __init__(self):
         self.files: dict[str, tuple[bytes, int]] = {}
+        self.links: dict[str, str] = {}
+        #: Folders with their mode and owner; others are 0755 and root's.
+        self.folders: dict[str, tuple[int, int]] = {}
 
     def add(self, path: str, content, mode: int = 0o644) -> "Tree":
         self.files[path] = (content.read_bytes() if isinstance(content, Path) else content, mode)
@@ -95,17 +98,25 @@ class Tree:
         return folder
 
     def tar(self, epoch: int, top: str = "") -> bytes:
-        """A tar archive of the files, with their folders."""
+        """A tar archive of all, with their folders."""
         out = io.BytesIO()
+        paths = [*self.files, *self.links, *self.folders]
+        folders = {str(parent) for path in paths for parent in Path(top, path).parents} - {"."}
         with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
-            for folder in sorted({str(parent) for path in self.files for parent in Path(top, path).parents} - {"."}):
-                entry = tarfile.TarInfo(folder)
-                entry.type, entry.mode, entry.mtime = tarfile.DIRTYPE, 0o755, epoch
-                archive.addfile(entry)
-            for path, (content, mode) in sorted(self.files.items()):
-                entry = tarfile.TarInfo(str(Path(top, path)))
-                entry.size, entry.mode, entry.mtime = len(content), mode, epoch
+
+            def add(path: str, content: bytes = b"", **fields) -> None:
+                entry = tarfile.TarInfo(path)
+                entry.mtime, entry.size = epoch, len(content)
+                for name, value in fields.items():
+                    setattr(entry, name, value)
                 archive.addfile(entry, io.BytesIO(content))
+
+            for path, (mode, owner) in sorted(({folder: (0o755, 0) for folder in folders} | self.folders).items()):
+                add(path, type=tarfile.DIRTYPE, mode=mode, uid=owner, gid=owner)
+            for path, target in sorted(self.links.items()):
+                add(path, type=tarfile.SYMTYPE, linkname=target)
+            for path, (content, mode) in sorted(self.files.items()):
+                add(str(Path(top, path)), content, mode=mode)
         return out.getvalue()
 
 
@@ -259,11 +270,13 @@ def image(program: Program, out: Path) -> None:
     for package in sorted(root.glob("*.deb")):
         sources.append("=".join(run("dpkg-deb", "--show", "--showformat=${Package} ${Version}", package).split()))
         run("dpkg-deb", "--extract", package, root / "files")
-    links = {"lib": "usr/lib", "lib64": "usr/lib64"}
+    # A merged /usr.
+    base.links = {"lib": "usr/lib", "lib64": "usr/lib64"}
+    base.folders = {"dev": (0o755, 0), "proc": (0o555, 0), "tmp": (0o1777, 0), "var/lib/attache": (0o700, UID)}
     for file in sorted((root / "files").rglob("*")):
         path = str(file.relative_to(root / "files"))
         first, _, rest = path.partition("/")
-        path = f"{links.get(first, first)}/{rest}"
+        path = f"{base.links.get(first, first)}/{rest}"
         # Of the C library: the libraries, which the program and name resolution load, and the licence.
         if not file.is_symlink() and file.is_file() and re.search(r"\.so(\.\d+)*$|/copyright$", path) and "/gconv/" not in path:
             base.add(path, file, 0o755 if file.name.startswith("ld-") else 0o644)
@@ -271,12 +284,17 @@ def image(program: Program, out: Path) -> None:
     authorities = sorted((root / "files/usr/share/ca-certificates").rglob("*.crt"))
     base.add("etc/ssl/certs/ca-certificates.crt", b"".join(file.read_bytes() for file in authorities))
     loader = next(path for path in base.files if Path(path).name.startswith("ld-linux"))
+    # The path of the loader in the program's header is below lib64 on x86_64.
+    in_header = f"usr/lib64/{Path(loader).name}"
+    if in_header != loader:
+        base.links[in_header] = os.path.relpath(loader, "usr/lib64")
     base.add("etc/passwd", f"root:x:0:0:root:/:/\nattache:x:{UID}:{UID}:attache:/var/lib/attache:/\n".encode())
     base.add("etc/group", f"root:x:0:\nattache:x:{UID}:\n".encode())
     base.add("etc/nsswitch.conf", b"hosts: files dns\n")
     base.add("etc/os-release", b'ID=attache\nPRETTY_NAME="attache, with the C library of Debian"\n')
     code = Tree().add("usr/bin/attache", program.path, 0o755).add("usr/share/doc/attache/LICENSE", ROOT / "LICENSE")
-    layers = [layer(base, program, links, loader), layer(code, program)]
+    plain = [tree.tar(program.epoch) for tree in (base, code)]
+    layers = [(layer, gzipped(layer, 1 if program.fast else 9)) for layer in plain]
     created = run("date", "--utc", "--iso-8601=seconds", f"--date=@{program.epoch}").strip()
     config = {
         "created": created,
@@ -318,28 +336,6 @@ def image(program: Program, out: Path) -> None:
     index = {"schemaVersion": 2, "mediaType": f"{kind}.index.v1+json", "manifests": [entry]}
     blobs.add("index.json", json.dumps(index).encode()).add("oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
     (out / f"attache-{program.version}-{program.arch}.oci.tar").write_bytes(blobs.tar(program.epoch))
-
-
-def layer(tree: Tree, program: Program, links: "dict[str, str] | None" = None, loader: str = "") -> "tuple[bytes, bytes]":
-    """A layer as a tar archive, and compressed. The first one has the links of a merged /usr, and the folders that are written to."""
-    out = io.BytesIO(tree.tar(program.epoch))
-    if links is not None:
-        with tarfile.open(fileobj=out, mode="a", format=tarfile.GNU_FORMAT) as archive:
-            for name, target in links.items():
-                entry = tarfile.TarInfo(name)
-                entry.type, entry.linkname, entry.mtime = tarfile.SYMTYPE, target, program.epoch
-                archive.addfile(entry)
-            # The path of the loader in the program's header.
-            entry = tarfile.TarInfo(f"usr/lib64/{Path(loader).name}")
-            if entry.name != loader:
-                entry.type, entry.linkname, entry.mtime = tarfile.SYMTYPE, os.path.relpath(loader, "usr/lib64"), program.epoch
-                archive.addfile(entry)
-            for name, mode, owner in (("tmp", 0o1777, 0), ("dev", 0o755, 0), ("proc", 0o555, 0), ("var/lib/attache", 0o700, UID)):
-                entry = tarfile.TarInfo(name)
-                entry.type, entry.mode, entry.uid, entry.gid, entry.mtime = tarfile.DIRTYPE, mode, owner, owner, program.epoch
-                archive.addfile(entry)
-    plain = out.getvalue()
-    return plain, gzipped(plain, 1 if program.fast else 9)
 
 
 def sha256(content: bytes) -> str:
