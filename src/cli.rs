@@ -244,9 +244,7 @@ pub fn main() -> ExitCode {
             settings().and_then(|settings| run(async move { signing_keys::run(command, &settings).await }))
         }
         // Runs with an empty environment and reads no configuration.
-        Command::ExtractWorker => {
-            knowledge::extract::worker::main(std::io::stdin(), std::io::stdout()).map_err(Failure::caused)
-        }
+        Command::ExtractWorker => extract::worker::main(std::io::stdin(), std::io::stdout()).map_err(Failure::caused),
         Command::Login(arguments) => run(login::login(arguments)),
         Command::Whoami(remote) => run(async move { whoami::whoami(&remote).await }),
         Command::Status(arguments) => run(async move { status::status(&arguments).await }),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use domain::Timestamp;
 use domain::ids::{EventId, ReceiptId};
 use domain::registry::Registry;
+use proofs::merkle::tile::TilePath;
 use statistics::client::Client;
 use statistics::contract::{self, ActivityQuery, Passed, RecordScope, Submission, SubmitOutcome};
 use statistics::log::{Append, Log};
-use statistics::merkle::tile::TilePath;
 use store::DatabaseSettings;
 use supervision::{Handle, Unavailable};
 

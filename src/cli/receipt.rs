@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use clap::{ArgGroup, Args};
+use domain::checkpoint::VerifierKey;
 use domain::ids::SessionUuid;
 use domain::tool::Tool;
+use proofs::audit_receipt::{AuditReceipt, BuildFault, Selection, build};
+use proofs::merkle::inclusion;
 use serde_json::json;
-use statistics::audit_receipt::{AuditReceipt, BuildFault, Selection, build};
-use statistics::checkpoint::VerifierKey;
-use statistics::merkle::inclusion;
 
 use self::select::ReceiptFilter;
 use super::connection::{CredentialArgs, ProfileConnection, Remote};

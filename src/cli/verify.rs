@@ -11,12 +11,12 @@ use std::io::Read;
 use std::path::Path;
 
 use chrono::DateTime;
+use domain::checkpoint::{Checkpoint, VerifierKey};
 use domain::clock::date_time;
 use domain::ids::EventId;
+use proofs::audit_receipt::AuditReceipt;
+use proofs::proof::{AuditProof, Verified, verify as verify_proof};
 use serde_json::json;
-use statistics::audit_receipt::AuditReceipt;
-use statistics::checkpoint::{Checkpoint, VerifierKey};
-use statistics::proof::{AuditProof, Verified, verify as verify_proof};
 
 use super::connection::ProfileConnection;
 use super::failure::{Done, Failure};

@@ -1,8 +1,8 @@
 //! Audit proofs: every client can verify offline that an event was recorded (`docs/decisions/0012-tree-and-proofs.md`).
 
+use domain::checkpoint::{Checkpoint, VerifierKey};
+use proofs::proof::{AuditProof, verify};
 use serde_json::Value;
-use statistics::checkpoint::{Checkpoint, VerifierKey};
-use statistics::proof::{AuditProof, verify};
 
 use blackbox::client::Credential;
 use blackbox::world::World;
@@ -75,7 +75,7 @@ on_each_database! {
             let path = format!("/api/v1/audit/consistency?from={}&to={}", older.size, newer.size);
             let proof = world.get(&path, &Credential::None).await.expect(200);
             let path: Vec<domain::Digest> = serde_json::from_value(proof["proof"].clone()).unwrap();
-            assert!(statistics::merkle::verify_consistency(older.size, newer.size, &older.root, &newer.root, &path).is_ok());
+            assert!(proofs::merkle::verify_consistency(older.size, newer.size, &older.root, &newer.root, &path).is_ok());
         }
         for wrong in ["", "?from=2&to=1", "?from=x&to=1", "?from=1&to=1000000"] {
             let response = world.get(&format!("/api/v1/audit/consistency{wrong}"), &Credential::None).await;
@@ -169,7 +169,7 @@ on_sqlite! {
             Err(::client::WitnessError::Violation(violation)) => assert_eq!(violation.code(), "unproven"),
             other => panic!("{other:?}"),
         }
-        let stranger = statistics::checkpoint::SignerKey::draw(key.name(), &domain::Rng::system()).unwrap();
+        let stranger = domain::checkpoint::SignerKey::draw(key.name(), &domain::Rng::system()).unwrap();
         match client.observe(&mut witness, stranger.verifier()).await {
             Err(::client::WitnessError::Violation(violation)) => assert_eq!(violation.code(), "other_key"),
             other => panic!("{other:?}"),

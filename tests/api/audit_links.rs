@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use domain::checkpoint::VerifierKey;
+use proofs::audit_receipt::{AuditReceipt, verify};
 use serde_json::{Value, json};
-use statistics::audit_receipt::{AuditReceipt, verify};
-use statistics::checkpoint::VerifierKey;
 
 use blackbox::browser::Browser;
 use blackbox::client::{Credential, Response};

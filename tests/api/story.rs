@@ -7,7 +7,7 @@ use domain::Rng;
 use domain::consent::ConsentLevel;
 use domain::secret::Secret;
 use futures_util::StreamExt;
-use statistics::proof::{AuditProof, verify};
+use proofs::proof::{AuditProof, verify};
 use wire::account::KeyRequest;
 use wire::agent_auth::{RegistrationVariant, SCOPE_ACCOUNT, SCOPE_EVENTS};
 use wire::consent::{ConsentAnswer, ConsentRequest};

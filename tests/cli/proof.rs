@@ -52,7 +52,7 @@ async fn a_changed_key_is_explained_and_trusted_only_on_request() {
     let home = Home::new();
     let (server, _, id) = received(&home).await;
     let vkey = flow::vkey(&server).await;
-    let other = statistics::checkpoint::SignerKey::draw("attache/log", &domain::Rng::system()).unwrap();
+    let other = domain::checkpoint::SignerKey::draw("attache/log", &domain::Rng::system()).unwrap();
     let other = other.verifier().to_string();
     flow::edit_profile(&home, |profile| drop(profile.insert("log_key".into(), other.clone().into())));
     let refused = home.run(&["verify", &id, "--out", "proof.json"]);

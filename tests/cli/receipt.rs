@@ -210,7 +210,7 @@ async fn a_selection_without_events_or_with_too_many_writes_nothing() {
     home.run(&["receipt", "--since", "0", "--output", "no/where.json"]).refused(1, &["no/where.json: "]);
     assert!(!home.dir.path().join("attache-receipt.json").exists());
     // A receipt of a key that is not the pinned one.
-    let other = statistics::checkpoint::SignerKey::draw("attache/log", &domain::Rng::system()).unwrap();
+    let other = domain::checkpoint::SignerKey::draw("attache/log", &domain::Rng::system()).unwrap();
     flow::edit_profile(&home, |profile| drop(profile.insert("log_key".into(), other.verifier().to_string().into())));
     home.run(&["receipt", "--since", "0"]).refused(1, &["another key of the log than the pinned one"]);
     assert!(!home.dir.path().join("attache-receipt.json").exists());
@@ -336,7 +336,7 @@ async fn the_workflow_refuses_a_pull_request_without_a_receipt_that_verifies() {
     assert!(!passes && said.contains("does not contain its Markdown"), "{said}");
     let (passes, said) = check(&description, "");
     assert!(!passes && said.contains("ATTACHE_LOG_KEY"), "{said}");
-    let other = statistics::checkpoint::SignerKey::draw("attache/log", &domain::Rng::system()).unwrap();
+    let other = domain::checkpoint::SignerKey::draw("attache/log", &domain::Rng::system()).unwrap();
     let (passes, said) = check(&description, &other.verifier().to_string());
     assert!(!passes && said.contains("vkey: expected"), "{said}");
     pull.commit(".attache/receipt.json", &file.replace("\"failures\":1", "\"failures\":0"));

@@ -1,8 +1,8 @@
 //! `attache verify` with only a proof and a pinned key: it runs in an empty folder, without a server and data.
 
 use domain::Rng;
+use domain::checkpoint::SignerKey;
 use serde_json::Value;
-use statistics::checkpoint::SignerKey;
 
 use blackbox::flow;
 use blackbox::process::{Done, Home};

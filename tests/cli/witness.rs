@@ -59,7 +59,7 @@ async fn the_served_checkpoint_has_the_cosignatures_of_a_witness_that_checked_it
     let vkey = flow::vkey(&server).await;
     witness.trust(&vkey);
     let note = cosigned(&server, &witness, 1).await;
-    let key: statistics::checkpoint::VerifierKey = vkey.parse().unwrap();
+    let key: domain::checkpoint::VerifierKey = vkey.parse().unwrap();
     assert_eq!(key.open(&note).unwrap().size, 1, "cosignatures do not disturb the key of the log");
     for size in 2..=5 {
         recorded(&server, &machine, &mut chain).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use knowledge::extract::{ExtractError, ExtractSettings, Extractor, RawContent, WorkerCommand, extract};
+use extract::{ExtractError, ExtractSettings, Extractor, RawContent, WorkerCommand, extract};
 
 #[test]
 fn html_soak() {

@@ -1,7 +1,7 @@
 //! Checkpoints and audit proofs: only signed data verifies; every modification is rejected.
 
-use statistics::checkpoint::VerifierKey;
-use statistics::proof::{AuditProof, verify};
+use domain::checkpoint::VerifierKey;
+use proofs::proof::{AuditProof, verify};
 
 const KEY: &str = include_str!("../corpus/checkpoint/key.txt");
 

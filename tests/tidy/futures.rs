@@ -5,8 +5,14 @@ use std::fs;
 use crate::{product_sources, relative};
 
 /// Crates with futures that crates above them await. `crates/store/src/pool` is below the awaited functions.
-const CRATES: [&str; 5] =
-    ["crates/store/src/", "crates/statistics/src/", "crates/knowledge/src/", "actors/src/", "crates/app/src/"];
+const CRATES: [&str; 5] = [
+    "crates/store/src/",
+    "crates/extract/src/",
+    "crates/statistics/src/",
+    "crates/knowledge/src/",
+    "actors/src/",
+    "crates/app/src/",
+];
 
 /// Functions that are public and async and not boxed, although the attribute can box them.
 fn unboxed(source: &str) -> Vec<&str> {

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 
 use domain::live::Live;
 use domain::{Clock, Rng};
+use extract::fair::FairPlaces;
 use knowledge::Pipeline;
-use knowledge::fair::FairPlaces;
 use store::Store;
 use store::memory::MemoryQuota;
 

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use domain::memory::{normalised, note_title};
+use extract::{ExtractSettings, extract};
 use knowledge::backfill::text_of;
 use knowledge::chunk::{ChunkSettings, chunks};
-use knowledge::extract::{ExtractSettings, extract};
 use serde_json::{Value, json};
 
 use super::key_holder::KeyHolder;

@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
 use domain::ids::EventId;
+use proofs::merkle::tile::TilePath;
 use serde::Deserialize;
-use statistics::merkle::tile::TilePath;
 use store::Store;
 
 use super::activity::scope;

@@ -457,12 +457,12 @@ impl Settings {
             "must be at most the number of witnesses in log.witness",
         );
         rule(
-            statistics::checkpoint::base_of(&self.log.origin) == self.log.origin,
+            domain::checkpoint::base_of(&self.log.origin) == self.log.origin,
             "log.origin",
             "must not contain '/epoch-', with which epochs of the log are named",
         );
         rule(
-            statistics::checkpoint::SignerKey::from_seed(&self.log.origin, &[0; 32]).is_ok(),
+            domain::checkpoint::SignerKey::from_seed(&self.log.origin, &[0; 32]).is_ok(),
             "log.origin",
             "must be a name without spaces and '+'",
         );

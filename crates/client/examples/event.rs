@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use client::{Client, Credential, Settings};
 use domain::chain::{Position, Prev};
+use domain::checkpoint::VerifierKey;
 use domain::envelope::{EncodedEvent, seal};
 use domain::ids::EventId;
 use domain::{Clock, Rng};
+use proofs::proof::{AuditProof, ProofStatus, verify};
 use serde_json::{Value, json};
-use statistics::checkpoint::VerifierKey;
-use statistics::proof::{AuditProof, ProofStatus, verify};
 use wire::device::{MachineRequest, MachineResult};
 use wire::events::SubmitResult;
 

@@ -4,7 +4,7 @@
 //! party gets at most one place before a waiting party that has none, regardless of demand. A party may occupy only a part of the places,
 //! and slow turns share a separate lane with a part of the places.
 //!
-//! A [`FairQueue`] decides and does not wait. `knowledge::fair` makes tasks wait for it.
+//! A [`FairQueue`] decides and does not wait. `extract::fair` makes tasks wait for it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;

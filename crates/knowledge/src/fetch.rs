@@ -39,10 +39,10 @@ use reqwest::Certificate;
 use reqwest::dns::Resolve;
 use reqwest::redirect::Policy;
 
-use crate::fair::FairPlaces;
 use address::AddressRules;
 use budget::Budget;
 use exchange::{Content, FetchKind, FetchResponse, exchange};
+use extract::fair::FairPlaces;
 use failure::{FailedAttempt, Retry};
 use pace::Pace;
 use redirect::RedirectChain;

@@ -6,7 +6,7 @@
 //! | module | task |
 //! |---|---|
 //! | [`fetch`] | fetches URLs, on the public web only |
-//! | [`extract`] | converts pages and files to Markdown, in a separate process |
+//! | [`extract`](::extract), a crate of its own, | converts pages and files to Markdown, in a separate process |
 //! | [`filter`] | drops content that the account does not want |
 //! | [`chunk`] | splits Markdown into chunks |
 //! | [`embed`] | embeds chunks as vectors |
@@ -14,8 +14,6 @@
 //! | [`backfill`] | embeds chunks without a vector |
 //! | [`index`] | finds the nearest vectors |
 //! | [`search`] | finds chunks by meaning and by words |
-//! | [`fair`]
-//! places that accounts share, such as requests and extractions |
 
 #[macro_use(boxed)]
 extern crate domain;
@@ -23,10 +21,7 @@ extern crate domain;
 pub mod backfill;
 mod blocking;
 pub mod chunk;
-mod content_type;
 pub mod embed;
-pub mod extract;
-pub mod fair;
 pub mod fetch;
 pub mod filter;
 pub mod index;

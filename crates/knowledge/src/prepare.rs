@@ -19,9 +19,9 @@ use store::{Store, StoreError};
 use crate::backfill::text_of;
 use crate::chunk::{ChunkSettings, chunks};
 use crate::embed::{EmbedError, Embedder};
-use crate::extract::{Extracted, Extractor, RawContent};
 use crate::fetch::{FetchError, Fetcher};
 use crate::filter::{Candidate, Filter};
+use extract::{Extracted, Extractor, RawContent};
 
 /// Prepares items. Clones share all limits.
 #[derive(Debug, Clone)]

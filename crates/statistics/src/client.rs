@@ -22,8 +22,8 @@ use crate::breaker::{Admission, Breaker, CallResult};
 use crate::contract::{
     ACCOUNT, ActivityQuery, IDENTITY, MACHINE, Passed, RecordScope, Submission, SubmitOutcome, Unavailable,
 };
-use crate::merkle::tile::TilePath;
 use crate::trace;
+use proofs::merkle::tile::TilePath;
 
 pub use settings::{InvalidUpstream, UpstreamSettings};
 

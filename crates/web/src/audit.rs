@@ -19,7 +19,7 @@ use domain::Timestamp;
 use domain::audit_link::{AuditLink, AuditSubject};
 use domain::registry::Summary;
 use domain::secret::Secret;
-use statistics::audit_receipt::AuditReceipt;
+use proofs::audit_receipt::AuditReceipt;
 
 use crate::account::activity::computers::Computers;
 use crate::account::activity::rows::source;

@@ -1,6 +1,6 @@
 //! The steps of an audit proof as a part of a page: the values for browsers without scripts, and elements for the results of the script.
 
-use statistics::proof::{AuditProof, ProofStatus};
+use proofs::proof::{AuditProof, ProofStatus};
 
 /// The part of a page.
 pub struct ProofView {

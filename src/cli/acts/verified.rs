@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use app::acts::{act_scope, opened};
 use domain::act::OperatorAct;
+use domain::checkpoint::VerifierKey;
 use domain::ids::EventId;
 use domain::recorder::Recorder;
 use domain::{Digest, Timestamp};
+use proofs::proof::verify as verify_proof;
 use serde::Serialize;
-use statistics::checkpoint::VerifierKey;
 use statistics::log::Log;
-use statistics::proof::verify as verify_proof;
 use store::Store;
 use store::act::RecordedAct;
 

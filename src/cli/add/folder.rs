@@ -16,7 +16,7 @@ use client::Client;
 use domain::Digest;
 use domain::ids::UserAccountId;
 use domain::memory::{MemoryType, heading, short_title};
-use knowledge::extract::{ExtractSettings, Extractor, RawContent, WorkerCommand};
+use extract::{ExtractSettings, Extractor, RawContent, WorkerCommand};
 use serde::{Deserialize, Serialize};
 use tokio::time::{MissedTickBehavior, interval};
 use uuid::Uuid;
@@ -284,7 +284,7 @@ pub async fn note_of(path: &Path, bytes: Vec<u8>) -> Result<Note, String> {
     Ok(Note { content, title, kind })
 }
 
-async fn extracted(media_type: &str, bytes: Vec<u8>) -> Result<knowledge::extract::Extracted, String> {
+async fn extracted(media_type: &str, bytes: Vec<u8>) -> Result<extract::Extracted, String> {
     let command = WorkerCommand::of_this_program(&[EXTRACT_WORKER]).map_err(|error| error.to_string())?;
     let extractor = Extractor::new(command, ExtractSettings::default());
     // The extraction shares its capacity by account; here is only one.

@@ -7,9 +7,9 @@ use base64::prelude::BASE64_STANDARD;
 use client::{ActivityQuery, Client};
 use domain::ids::{EventId, SessionUuid};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use proofs::proof::AuditProof;
 use serde::Deserialize;
 use serde_json::Value;
-use statistics::proof::AuditProof;
 use tokio::time::Instant;
 
 use crate::cli::connection::failed;

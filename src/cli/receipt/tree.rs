@@ -6,8 +6,8 @@ use std::time::Duration;
 use client::Client;
 use domain::checkpoint::{Checkpoint, VerifierKey};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use statistics::merkle::inclusion;
-use statistics::merkle::tile::{TileId, TilePath, Tiles, WIDTH};
+use proofs::merkle::inclusion;
+use proofs::merkle::tile::{TileId, TilePath, Tiles, WIDTH};
 use tokio::time::Instant;
 
 use crate::cli::connection::failed;

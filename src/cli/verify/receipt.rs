@@ -1,8 +1,8 @@
 //! `attache verify receipt`: verifies an audit receipt offline, against a given key or the one pinned in the profile.
 
+use domain::checkpoint::VerifierKey;
+use proofs::audit_receipt::{AuditReceipt, ReceiptFault, VerifiedReceipt, verify as verify_receipt};
 use serde_json::json;
-use statistics::audit_receipt::{AuditReceipt, ReceiptFault, VerifiedReceipt, verify as verify_receipt};
-use statistics::checkpoint::VerifierKey;
 
 use super::arguments::ReceiptArguments;
 use super::read;

@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 use domain::fair::{FairLimits, FairRefusal};
 use domain::ids::UserAccountId;
 use domain::live::Live;
-use knowledge::fair::{FairPlace, FairPlaces};
+use extract::fair::{FairPlace, FairPlaces};
 use tokio::sync::SetOnce;
 
 use crate::body::{BodyPieces, BodyReader, Limit};

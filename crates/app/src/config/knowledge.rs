@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ::actors::ingest::BatchSettings;
+use extract::ExtractSettings;
 use knowledge::chunk::ChunkSettings;
 use knowledge::embed::EmbeddingSettings;
-use knowledge::extract::ExtractSettings;
 use knowledge::fetch::FetchSettings;
 use knowledge::filter::LlmSettings;
 use serde::{Deserialize, Serialize};

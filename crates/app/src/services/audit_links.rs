@@ -8,19 +8,19 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use chrono::TimeDelta;
 use domain::audit_link::{AuditLink, AuditSubject, LINKS_MAX};
+use domain::checkpoint::VerifierKey;
 use domain::consent::ConsentLevel;
 use domain::ids::{AuditLinkId, EventId, MachineUuid, UserAccountId};
 use domain::label::Label;
 use domain::lane::Lane;
 use domain::registry::{NoNames, Registry, Summary};
 use domain::secret::{Secret, SecretKind};
+use proofs::audit_receipt::{AuditReceipt, BuildFault, Selection, build};
+use proofs::proof::AuditProof;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use statistics::audit_receipt::{AuditReceipt, BuildFault, Selection, build};
-use statistics::checkpoint::VerifierKey;
 use statistics::contract::{ActivityQuery, RecordScope};
 use statistics::log::{Log, LogError, RecordedSession};
-use statistics::proof::AuditProof;
 use store::StoreError;
 
 use super::Ports;
@@ -268,7 +268,7 @@ impl AuditLinks {
             level => level,
         };
         let leaf = BASE64_STANDARD.decode(&proof.leaf_b64).ok()?;
-        let leaf: statistics::leaf::Leaf<'_> = serde_json::from_slice(&leaf).ok()?;
+        let leaf: proofs::leaf::Leaf<'_> = serde_json::from_slice(&leaf).ok()?;
         Some(AuditedEvent {
             id: proof.event_id,
             machine: proof.chain.machine_id,

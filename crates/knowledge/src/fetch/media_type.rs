@@ -1,7 +1,7 @@
 //! Media type of a response, from its header or from its first bytes.
 
 use super::FetchError;
-use crate::content_type;
+use extract::content_type;
 
 /// The supported media types (`docs/decisions/0025-from-url-to-text.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr)]

@@ -10,7 +10,7 @@ use domain::fair::{FairLimits, FairRefusal};
 use domain::ids::UserAccountId;
 use tokio::time::Instant;
 
-use crate::fair::{FairPlace, FairPlaces};
+use extract::fair::{FairPlace, FairPlaces};
 
 /// State of all hosts.
 #[derive(Debug, Default)]

@@ -25,13 +25,13 @@ use super::handle::Log;
 use super::read::described;
 use super::sql::{self, Dialect};
 use super::tree_cache::cache::Signed;
-use crate::checkpoint::VerifierKey;
-use crate::merkle;
-use crate::merkle::tile::Tiles;
-use crate::proof::{verify_event, verify_leaf};
+use domain::checkpoint::VerifierKey;
 use events::EventPages;
 pub use fault::{AuditFault, Audited};
 use indexes::Indexes;
+use proofs::merkle;
+use proofs::merkle::tile::Tiles;
+use proofs::proof::{verify_event, verify_leaf};
 
 /// Number of rows of one read.
 const PAGE: i64 = 500;

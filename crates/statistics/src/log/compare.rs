@@ -16,8 +16,8 @@ use super::handle::Log;
 use super::memory::SeenCheckpoint;
 use super::memory::file::MemoryFault;
 use super::sql;
-use crate::merkle;
-use crate::merkle::tile::Tiles;
+use proofs::merkle;
+use proofs::merkle::tile::Tiles;
 
 /// Time between two comparisons of a tree that another node signs. Before this process signs, it compares in any case.
 const COMPARE_EVERY: Duration = Duration::from_secs(1);

@@ -18,9 +18,9 @@ use super::error::{During, LogError};
 use super::halt::Halt;
 use super::handle::Log;
 use super::memory::SeenCheckpoint;
-use crate::merkle;
-use crate::merkle::tile::Tiles;
 use crate::witness::{WitnessAnswer, WitnessClient, WitnessFault};
+use proofs::merkle;
+use proofs::merkle::tile::Tiles;
 
 /// Maximum number of requests to one witness per checkpoint: the witness may have seen another size, or serve another node at the same
 /// time.

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::sql::Dialect;
-use crate::merkle;
+use proofs::merkle;
 
 /// The newest checkpoint that the log signed.
 #[derive(Debug, Clone, PartialEq, Eq)]

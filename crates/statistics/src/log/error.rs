@@ -7,8 +7,8 @@ use store::StoreError;
 use store::pool::refused_commit;
 
 use super::memory::file::MemoryFault;
-use crate::checkpoint::InvalidLogName;
-use crate::merkle::TreeFault;
+use domain::checkpoint::InvalidLogName;
+use proofs::merkle::TreeFault;
 
 /// Why an operation of the log failed.
 #[derive(Debug, thiserror::Error)]

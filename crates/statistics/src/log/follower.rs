@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::error::{During, LogError};
 use super::handle::Log;
 use crate::contract::RecordScope;
-use crate::proof::AuditProof;
+use proofs::proof::AuditProof;
 
 /// Entries of the index that are read for each source in each direction.
 const ENTRIES_MAX: i64 = 64;

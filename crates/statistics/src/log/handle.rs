@@ -28,8 +28,8 @@ use super::sql::{self, Dialect};
 use super::tree_cache::cache::TreeCache;
 use super::usage::sums::UsageSums;
 use super::writer::Writer;
-use crate::checkpoint::{SignerKey, base_of};
-use crate::merkle;
+use domain::checkpoint::{SignerKey, base_of};
+use proofs::merkle;
 
 static SQLITE: Migrator = sqlx_macros::migrate!("../../migrations/statistics/sqlite");
 static POSTGRES: Migrator = sqlx_macros::migrate!("../../migrations/statistics/postgres");

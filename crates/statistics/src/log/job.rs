@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::error::LogError;
 use crate::contract::{Passed, Submission, SubmitOutcome, Unavailable};
-use crate::leaf::{Leaf, VERSION};
-use crate::merkle;
+use proofs::leaf::{Leaf, VERSION};
+use proofs::merkle;
 
 /// Receives the outcome of one event, possibly on the thread of the writer: it must not block.
 pub type AppendReply = Box<dyn FnOnce(Result<AppendOutcome, Arc<LogError>>) + Send>;

@@ -24,9 +24,9 @@ use super::handle::Log;
 use super::job::Sequenced;
 use super::memory::SeenCheckpoint;
 use super::sql::{self, postgres};
-use crate::checkpoint::SignerKey;
-use crate::merkle;
-use crate::merkle::tile::{TileId, Tiles};
+use domain::checkpoint::SignerKey;
+use proofs::merkle;
+use proofs::merkle::tile::{TileId, Tiles};
 
 /// Time after which the lease of a silent sequencer expires. The lease only avoids duplicate work; the size of the tree and the fence
 /// guarantee that a tree grows once.

@@ -24,9 +24,9 @@ use super::sql::{self, Dialect};
 use super::tree_cache::cache::{Group, Signed, SignedTree};
 use super::writer::number_in;
 use crate::contract::{ActivityQuery, Passed, RecordScope};
-use crate::leaf::{Leaf, VERSION};
-use crate::merkle;
-use crate::proof::{AuditProof, HashAlg, ProofChain, ProofSchema, ProofStatus};
+use proofs::leaf::{Leaf, VERSION};
+use proofs::merkle;
+use proofs::proof::{AuditProof, HashAlg, ProofChain, ProofSchema, ProofStatus};
 
 /// Entries of a page when the query has no limit.
 const LIMIT_DEFAULT: u16 = 100;

@@ -35,7 +35,7 @@ impl Log {
         self.activity_here(scope, query).await
     }
 
-    /// `GET /v1/audit/verify`: an [`AuditProof`](crate::proof::AuditProof), or 404 `event_not_found` for events outside of the scope.
+    /// `GET /v1/audit/verify`: an [`AuditProof`](proofs::proof::AuditProof), or 404 `event_not_found` for events outside of the scope.
     #[boxed]
     pub async fn proof(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, LogError> {
         if let Some(there) = self.on_replica()

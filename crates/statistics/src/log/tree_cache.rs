@@ -18,9 +18,9 @@ use super::error::{During, LogError};
 use super::handle::Log;
 use super::read::statements;
 use crate::contract::Passed;
-use crate::merkle::TreeFault;
-use crate::merkle::nodes::Nodes;
-use crate::merkle::tile::{TileId, TilePath, Tiles, WIDTH};
+use proofs::merkle::TreeFault;
+use proofs::merkle::nodes::Nodes;
+use proofs::merkle::tile::{TileId, TilePath, Tiles, WIDTH};
 
 impl Log {
     /// The signed tree, from the cache if it has `size` leaves.

@@ -7,10 +7,10 @@ use domain::envelope::Lane;
 use domain::recorder::Recorders;
 use domain::usage::Day;
 use domain::{Clock, Timestamp};
+use proofs::proof::AuditProof;
 use serde_json::{Value, json};
 use statistics::contract::{ActivityQuery, RecordScope};
 use statistics::log::{AppendOutcome, DAY_EVENTS_MAX, DayQuery};
-use statistics::proof::AuditProof;
 
 use crate::world::{Chain, World, append_at};
 use harness::on_each_database;

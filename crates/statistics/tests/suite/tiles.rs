@@ -1,10 +1,10 @@
 //! The tree as C2SP `tlog-tiles`, verified by a client that has only the tiles and the checkpoint.
 
 use domain::Digest;
-use statistics::checkpoint::{Checkpoint, SignerKey, VerifierKey};
+use domain::checkpoint::{Checkpoint, SignerKey, VerifierKey};
+use proofs::merkle;
+use proofs::merkle::tile::{TilePath, Tiles};
 use statistics::log::Log;
-use statistics::merkle;
-use statistics::merkle::tile::{TilePath, Tiles};
 use store::in_transaction;
 use store::pool::query;
 

@@ -1,13 +1,13 @@
 //! Places in the tree, checkpoints, proofs.
 
 use domain::Digest;
+use domain::checkpoint::{Checkpoint, VerifierKey};
 use domain::recorder::Recorder;
 use futures_util::future::join_all;
+use proofs::merkle::verify_consistency;
+use proofs::proof::{AuditProof, verify};
 use serde_json::Value;
-use statistics::checkpoint::{Checkpoint, VerifierKey};
 use statistics::log::{Log, LogError};
-use statistics::merkle::verify_consistency;
-use statistics::proof::{AuditProof, verify};
 
 use crate::world::{Chain, World, scope_of};
 use harness::on_each_database;

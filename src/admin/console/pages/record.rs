@@ -4,9 +4,9 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use domain::Timestamp;
 use domain::act::ActKind;
+use proofs::proof::{AuditProof, Verified, verify};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use statistics::proof::{AuditProof, Verified, verify};
 use wire::ops::{ActEntry, ActPage, ActShown};
 
 use crate::admin::console::deeds::query;

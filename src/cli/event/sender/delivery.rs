@@ -7,8 +7,8 @@ use base64::prelude::BASE64_STANDARD;
 use client::Error;
 use domain::canonical;
 use domain::chain::Position;
+use proofs::proof::AuditProof;
 use serde_json::json;
-use statistics::proof::AuditProof;
 use wire::events::SubmitResult;
 
 use super::EventSender;

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::checkpoint::{Checkpoint, VerifierKey};
 use domain::{Digest, Rng};
+use proofs::merkle::verify_consistency;
+use proofs::proof::{AuditProof, verify};
 use serde_json::Value;
-use statistics::checkpoint::{Checkpoint, VerifierKey};
-use statistics::merkle::verify_consistency;
-use statistics::proof::{AuditProof, verify};
 
 use crate::client::{Client, Credential};
 use crate::eventually;

@@ -18,12 +18,12 @@ use domain::envelope::Lane;
 use domain::ids::{EventId, HeldId, MachineUuid, UserAccountId};
 use domain::registry::{Registry, Summary, SummaryNames, Tone};
 use domain::usage::Day;
+use proofs::proof::AuditProof;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use statistics::contract::{ActivityQuery, EntryFilter, Passed, RecordScope, TextFilter, Unavailable};
 use statistics::log::{DayCounts, DayQuery, Log, LogError};
-use statistics::proof::AuditProof;
 use store::StoreError;
 use store::held::HeldScope;
 

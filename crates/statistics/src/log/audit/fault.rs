@@ -5,10 +5,10 @@ use domain::chain::Position;
 use domain::ids::EventId;
 use uuid::Uuid;
 
-use crate::checkpoint::{Checkpoint, NoteFault};
 use crate::log::error::LogError;
-use crate::merkle::tile::TileId;
-use crate::proof::ProofFault;
+use domain::checkpoint::{Checkpoint, NoteFault};
+use proofs::merkle::tile::TileId;
+use proofs::proof::ProofFault;
 
 /// The result of an audit that found no fault.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::log::read::statements;
-use crate::merkle::nodes::Nodes;
-use crate::merkle::tile::{TileId, WIDTH, fold, locate};
-use crate::merkle::{Subtrees, TreeFault};
+use proofs::merkle::nodes::Nodes;
+use proofs::merkle::tile::{TileId, WIDTH, fold, locate};
+use proofs::merkle::{Subtrees, TreeFault};
 
 /// Default size of the cache of full tiles, in bytes.
 pub const BYTES_MAX: u64 = 64 << 20;

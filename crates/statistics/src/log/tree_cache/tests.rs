@@ -3,7 +3,7 @@ use store::DatabaseSettings;
 
 use super::cache::BYTES_MAX;
 use super::*;
-use crate::merkle::{self, leaf_hash};
+use proofs::merkle::{self, leaf_hash};
 
 /// Two levels of tiles with full ones, and the first tile of a third.
 const LEAVES: u64 = 66_000;

@@ -15,13 +15,13 @@ use uuid::Uuid;
 use super::open::Open;
 use super::transaction::begin;
 use super::unplaced::{Counted, Unplaced, size};
-use crate::checkpoint::SignerKey;
 use crate::log::error::{DuringSqlite as _, LogError};
 use crate::log::job::Sequenced;
 use crate::log::sql::whole;
 use crate::log::usage::sums::UsageSums;
-use crate::merkle;
-use crate::merkle::tile::{TileId, Tiles};
+use domain::checkpoint::SignerKey;
+use proofs::merkle;
+use proofs::merkle::tile::{TileId, Tiles};
 
 /// Number of events of one transaction; small, because groups of senders wait for it.
 const STEP: usize = 2_000;

@@ -12,10 +12,10 @@ use chrono::DateTime;
 use domain::consent::change::ConsentChange;
 use domain::ids::EventId;
 use domain::registry::Summary;
+use proofs::leaf::Leaf;
+use proofs::proof::AuditProof;
 use serde_json::Value;
 use statistics::contract::RecordScope;
-use statistics::leaf::Leaf;
-use statistics::proof::AuditProof;
 
 use super::PATH;
 use super::change::ReportedChange;

@@ -93,7 +93,7 @@ pub struct ReceiptEvent {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedReceipt {
     /// The signed checkpoint.
-    pub checkpoint: crate::checkpoint::Checkpoint,
+    pub checkpoint: domain::checkpoint::Checkpoint,
     /// Ids of the events, in the order of the tree.
     pub events: Vec<EventId>,
 }

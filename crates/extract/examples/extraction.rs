@@ -1,6 +1,6 @@
 //! Measures how much of the main content of real pages is extracted, and how much other text.
 //!
-//! `cargo run --release -p attache-knowledge --example extraction` prints a Markdown table. Pages are read from the
+//! `cargo run --release -p attache-extract --example extraction` prints a Markdown table. Pages are read from the
 //! folder `$ATTACHE_TEST_DATA/readability`; each has `source.html`, `expected.html` and `expected-metadata.json`. The
 //! score of a page is F1 over the bags of its lower-cased words; intervals are 95 % bootstrap intervals of the mean
 //! over pages.
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use dom_query::Document;
 use dom_smoothie::Readability;
 use domain::Rng;
-use knowledge::extract::{ExtractSettings, extract};
+use extract::{ExtractSettings, extract};
 
 const RESAMPLES: usize = 10_000;
 

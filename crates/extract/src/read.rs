@@ -3,11 +3,11 @@
 use domain::memory::{MemoryType, note_title, short_title};
 use serde::{Deserialize, Serialize};
 
-use super::error::{ExtractError, short};
-use super::format::ContentFormat;
-use super::settings::ExtractSettings;
-use super::stack::on_large_stack;
-use super::{charset, html, pdf, text};
+use crate::error::{ExtractError, short};
+use crate::format::ContentFormat;
+use crate::settings::ExtractSettings;
+use crate::stack::on_large_stack;
+use crate::{charset, html, pdf, text};
 
 /// Extracted content of a page or a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use domain::Digest;
 use domain::ids::EventId;
 
 use super::{AuditReceipt, ReceiptEvent};
-use crate::checkpoint::NoteFault;
 use crate::proof::ProofFault;
+use domain::checkpoint::NoteFault;
 
 /// Why a receipt was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

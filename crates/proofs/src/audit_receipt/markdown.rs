@@ -8,7 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use chrono::DateTime;
 
 use super::AuditReceipt;
-use crate::checkpoint::Checkpoint;
+use domain::checkpoint::Checkpoint;
 
 impl AuditReceipt {
     /// The block of Markdown, which ends with a line feed. Contains ids, digests and counts only.

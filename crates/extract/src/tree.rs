@@ -12,8 +12,8 @@ use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::{BufferQueue, StartTag, Tag, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
 use html5ever::tree_builder::{TreeBuilder, TreeBuilderOpts, TreeSink};
 
-use super::error::ExtractError;
-use super::settings::ExtractSettings;
+use crate::error::ExtractError;
+use crate::settings::ExtractSettings;
 
 /// Bytes between two checks. The shortest start tag has three bytes, so the depth grows by at most about 700 per step.
 const STEP_BYTES: usize = 2048;

@@ -1,5 +1,5 @@
 //! The extraction process as a program, for this crate's tests. The server starts itself instead.
 
 fn main() -> std::io::Result<()> {
-    knowledge::extract::worker::main(std::io::stdin(), std::io::stdout())
+    extract::worker::main(std::io::stdin(), std::io::stdout())
 }

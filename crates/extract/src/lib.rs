@@ -5,10 +5,15 @@
 //!    plain text, Markdown, JSON and XML.
 //! 3. [`worker`] extracts pages and PDFs in a separate process, because their parsers can loop, exhaust memory or
 //!    overflow the stack on malicious files. The process first enters its [`sandbox`]. Servers call [`Extractor`],
-//!    which shares its places fairly among accounts. [`extract`] is the entry point inside the process.
+//!    which shares its places fairly among accounts ([`fair`]). [`extract`] is the entry point inside the process.
+
+#[macro_use(boxed)]
+extern crate domain;
 
 mod charset;
+pub mod content_type;
 mod error;
+pub mod fair;
 mod format;
 mod html;
 mod pdf;

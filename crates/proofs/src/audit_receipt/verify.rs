@@ -13,10 +13,10 @@ use super::{
     AuditReceipt, EVENT_TYPE_MAX, ReceiptEvent, ReceiptFault, ReceiptSummary, TEXT_MAX, VerifiedReceipt, is_failure,
     is_word,
 };
-use crate::checkpoint::{Checkpoint, VerifierKey};
 use crate::leaf;
 use crate::merkle::{self, PathFault};
 use crate::proof::{self, ProofFault, differs, equal, same, unreadable};
+use domain::checkpoint::{Checkpoint, VerifierKey};
 
 /// The last millisecond of the year 9999: later times have no four-digit year in the Markdown.
 const TIME_MAX_MS: i64 = 253_402_300_799_999;

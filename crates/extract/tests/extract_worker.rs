@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::ids::UserAccountId;
 use domain::item::Fault;
-use knowledge::extract::{ExtractError, ExtractSettings, Extracted, Extractor, RawContent, WorkerCommand};
+use extract::{ExtractError, ExtractSettings, Extracted, Extractor, RawContent, WorkerCommand};
 
 fn extractor(settings: ExtractSettings) -> Extractor {
     let program = env!("CARGO_BIN_EXE_extract-worker").into();

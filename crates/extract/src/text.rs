@@ -1,6 +1,6 @@
 //! Extracts plain text, Markdown, JSON and XML.
 
-use super::error::ExtractError;
+use crate::error::ExtractError;
 
 /// A file with more than one replacement or control character per this many characters is binary.
 const FOREIGN_ONE_IN: usize = 100;

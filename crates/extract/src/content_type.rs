@@ -7,13 +7,13 @@
 const LABEL_BYTES_MAX: usize = 40;
 
 /// The media type in lower case without parameters; empty if the header is.
-pub(crate) fn essence(header: &str) -> String {
+pub fn essence(header: &str) -> String {
     let (essence, _) = header.split_once(';').unwrap_or((header, ""));
     essence.trim().to_ascii_lowercase()
 }
 
 /// The charset parameter in lower case, if it can be a label.
-pub(crate) fn charset(header: &str) -> Option<String> {
+pub fn charset(header: &str) -> Option<String> {
     let parameters = header.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
     parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset")).find_map(|(_, value)| {
         let label = value.trim().trim_matches('"');

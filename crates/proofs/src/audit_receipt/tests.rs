@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::checkpoint::{SignerKey, VerifierKey};
 use crate::merkle::tile::{TileId, Tiles};
 use crate::merkle::{inclusion, leaf_hash};
 use crate::proof::{AuditProof, ProofChain, ProofSchema, ProofStatus};
+use domain::checkpoint::{SignerKey, VerifierKey};
 
 fn vectors() -> Value {
     serde_json::from_slice(include_bytes!("../../../../tests/vectors/receipt.json")).unwrap()

@@ -19,9 +19,9 @@ use domain::{Digest, canonical};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::checkpoint::{Checkpoint, NoteFault, VerifierKey};
 use crate::leaf::{self, Leaf};
 use crate::merkle::{self, PathFault};
+use domain::checkpoint::{Checkpoint, NoteFault, VerifierKey};
 
 /// The version of the proof's form; only one exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -229,7 +229,7 @@ pub fn verify(proof: &AuditProof, pinned: &VerifierKey) -> Result<Verified, Proo
 }
 
 /// Step 2: the canonical bytes are canonical, hash to `self`, and agree with the members of the proof.
-pub(crate) fn verify_event(proof: &AuditProof) -> Result<(), ProofFault> {
+pub fn verify_event(proof: &AuditProof) -> Result<(), ProofFault> {
     let event = content(&proof.canonical_b64, &proof.self_hash)?;
     let chain = &proof.chain;
     same(&event, "event_id", "/event_id", "event_id", &proof.event_id)?;
@@ -258,7 +258,7 @@ pub(crate) fn content(canonical_b64: &str, self_hash: &Digest) -> Result<Value, 
 }
 
 /// Step 3: the leaf is the canonical form of exactly the members of the proof, and hashes to `leaf_hash`.
-pub(crate) fn verify_leaf(proof: &AuditProof) -> Result<Leaf<'static>, ProofFault> {
+pub fn verify_leaf(proof: &AuditProof) -> Result<Leaf<'static>, ProofFault> {
     let bytes = decode("leaf_b64", &proof.leaf_b64)?;
     let leaf: Leaf<'static> = serde_json::from_slice(&bytes).map_err(|error| unreadable("leaf_b64", &error))?;
     let expected = Leaf {

@@ -8,9 +8,9 @@ use super::{
     AuditReceipt, BYTES_MAX, EVENTS_MAX, ReceiptEvent, ReceiptFault, ReceiptSchema, ReceiptSummary, TEXT_MAX,
     is_failure, is_publishable, is_word, verify,
 };
-use crate::checkpoint::VerifierKey;
 use crate::merkle::TreeFault;
 use crate::proof::{AuditProof, HashAlg, ProofFault, content, required, verify_event, verify_leaf};
+use domain::checkpoint::VerifierKey;
 
 /// What a receipt is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

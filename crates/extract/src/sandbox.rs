@@ -13,8 +13,8 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 use serde::{Deserialize, Serialize};
 
-use super::settings::ExtractSettings;
-use super::stack::on_large_stack;
+use crate::settings::ExtractSettings;
+use crate::stack::on_large_stack;
 
 /// Added to the niceness of the process, so that requests are served first.
 const NICENESS: i32 = 10;

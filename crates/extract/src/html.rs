@@ -16,9 +16,9 @@ use htmd::options::{BulletListMarker, HeadingStyle, HrStyle, Options};
 use htmd::{Element, HtmlToMarkdown};
 use url::Url;
 
-use super::error::{ExtractError, short};
-use super::settings::ExtractSettings;
-use super::{text, tree};
+use crate::error::{ExtractError, short};
+use crate::settings::ExtractSettings;
+use crate::{text, tree};
 
 /// Main content with fewer letters is discarded if the page has [`TIMES_MORE`] times as many.
 const MAIN_CHARS_MIN: usize = 250;
@@ -166,7 +166,7 @@ fn letters(markdown: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::extract::stack::on_large_stack;
+    use crate::stack::on_large_stack;
 
     fn read(html: &str) -> (Option<String>, String) {
         let url = Some("https://example.com/a/b?c#d");

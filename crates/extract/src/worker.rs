@@ -21,12 +21,12 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
-use super::error::{ExtractError, short};
-use super::format::ContentFormat;
-use super::read::{Extracted, extract, extract_here};
-use super::sandbox::{self, Confinement};
-use super::settings::ExtractSettings;
+use crate::error::{ExtractError, short};
 use crate::fair::FairPlaces;
+use crate::format::ContentFormat;
+use crate::read::{Extracted, extract, extract_here};
+use crate::sandbox::{self, Confinement};
+use crate::settings::ExtractSettings;
 
 /// The program and arguments that start a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]

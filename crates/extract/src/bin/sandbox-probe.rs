@@ -9,8 +9,8 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-use knowledge::extract::ExtractSettings;
-use knowledge::extract::sandbox::{self, Confinement};
+use extract::ExtractSettings;
+use extract::sandbox::{self, Confinement};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 fn main() -> io::Result<()> {

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pdf_extract::{Document, Object, PlainTextOutput, output_doc};
 
-use super::error::{ExtractError, short};
-use super::text;
+use crate::error::{ExtractError, short};
+use crate::text;
 
 pub(super) fn read(body: &[u8]) -> Result<(Option<String>, String), ExtractError> {
     let read = catch_unwind(AssertUnwindSafe(|| parse(body)));
