@@ -17,14 +17,12 @@ use api::HttpState;
 use api::addresses::Addresses;
 use api::limits::RateLimiters;
 use api::receiving::ReceiveMemory;
-use api::unread::UnreadLimits;
 use app::config::reading::Layers;
-use app::config::{HttpSettings, Settings, Urls};
+use app::config::{Settings, Urls};
 use app::installation::LogStart;
 use app::phase::{Phase, Phases};
 use app::services::oidc::Providers;
 use app::{App, BuildError};
-use axum::Router;
 use axum::extract::FromRef;
 use domain::live::Live;
 use domain::{Clock, Rng};
@@ -35,8 +33,6 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use self::accept::{ConnectionLimits, Door, Service, accept};
-use self::head_bytes::HeadLimits;
-use self::head_timer::HeadDeadlines;
 use self::operator_socket::SocketFile;
 
 /// A server that accepts connections.
@@ -192,30 +188,6 @@ impl Server {
 fn connection_limits(app: &App, memory: Arc<ReceiveMemory>) -> Live<ConnectionLimits> {
     app.live.part(move |settings| ConnectionLimits::of(settings, &memory))
 }
-
-/// Serves a router without the APIs, such as the router of `attache otlp`, until the phase is stopping.
-pub async fn serve_router(listener: TcpListener, router: Router, connections_max: usize, phases: Phases) {
-    let HttpSettings { head_bytes_max, unread_bytes_max, unread_deadline, .. } = HttpSettings::default();
-    let limits = ConnectionLimits {
-        head_bytes: HeadLimits::apart(head_bytes_max, connections_max),
-        unread: UnreadLimits { bytes_max: unread_bytes_max, deadline: unread_deadline },
-        heads: HeadDeadlines { head: ROUTER_DEADLINE, idle: ROUTER_IDLE },
-        write_deadline: ROUTER_DEADLINE,
-        drain: ROUTER_DEADLINE,
-    };
-    let door = Door::Public {
-        places: Arc::new(Semaphore::new(connections_max)),
-        places_total: connections_max,
-        addresses: Addresses::new(connections_max, &[]),
-    };
-    accept(listener, Service::Router(router), door, limits, phases).await;
-}
-
-/// Timeout of each step of a client of [`serve_router`].
-const ROUTER_DEADLINE: Duration = Duration::from_secs(10);
-
-/// Time between two requests of such a client; programs export their spans every few seconds.
-const ROUTER_IDLE: Duration = Duration::from_mins(1);
 
 /// Minimum time for the actors to finish, even if connections used up the whole deadline.
 const MINIMAL_DRAIN: Duration = Duration::from_millis(500);

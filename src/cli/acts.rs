@@ -2,15 +2,13 @@
 
 pub mod verified;
 
-use std::error::Error;
-
-use app::acts::{ActFault, Acting};
+use app::acts::Acting;
 use clap::Args;
 use domain::act::{ActAuthor, ActDoor, ActKind, ActOutcome, ActReason, OperatorAct};
 use domain::{Clock, Rng};
 use store::Store;
 
-use super::failure::{Done, Failure};
+use commands::failure::{Done, Failure};
 
 /// Option of commands that are acts.
 #[derive(Debug, Clone, Args)]
@@ -30,12 +28,6 @@ pub fn by_shell(kind: ActKind) -> OperatorAct {
 /// An act of a signal to this process.
 pub fn by_signal(kind: ActKind) -> OperatorAct {
     OperatorAct::new(kind, ActAuthor::at(ActDoor::Signal), app::host_name())
-}
-
-impl<E: Error + 'static> From<ActFault<E>> for Failure {
-    fn from(fault: ActFault<E>) -> Self {
-        Self::caused(fault)
-    }
 }
 
 /// Records an act without an effect in the main database.

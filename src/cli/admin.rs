@@ -29,7 +29,7 @@ use clap::Subcommand;
 
 pub use self::context::AdminContext;
 use self::options::OutputFormat;
-use super::failure::Done;
+use commands::failure::Done;
 
 pub use session::{SignInAs, sign_in};
 

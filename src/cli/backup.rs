@@ -26,9 +26,9 @@ use store::{Pool, Store};
 use self::content::Content;
 use self::folder::{BackupFolder, LOG, MAIN_DATABASE, Manifest, Staging};
 use super::acts::{Because, by_shell, record};
-use super::failure::{Done, Failure};
 use super::main_database::open_store;
-use super::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 
 /// Subcommands of `attache backup`.
 #[derive(Debug, Subcommand)]

@@ -2,8 +2,8 @@
 
 use app::config::Settings;
 
-use super::output;
 use crate::server::descriptors;
+use commands::output;
 
 /// Prints the effect of a valid configuration.
 pub fn report(settings: &Settings) {

@@ -17,12 +17,12 @@ use wire::ops::{Cluster, NodeEntry, OverrideEntry, OverrideRequest, ReloadReport
 
 use super::acts::{Because, by_shell};
 use super::admin::AdminContext;
-use super::failure::{Done, Failure, FailureKind};
 use super::main_database::open_store_if_there;
-use super::moment::duration;
 use super::operator_client::OperatorClient;
-use super::output;
 use crate::admin::words::reload_words;
+use commands::failure::{Done, Failure, FailureKind};
+use commands::moment::duration;
+use commands::output;
 
 /// Subcommands of `attache config`.
 #[derive(Debug, Subcommand)]
@@ -163,12 +163,12 @@ async fn set(
 ) -> Done {
     let now = context.clock.now();
     let in_force = context.store.setting_overrides(now).await.map_err(Failure::caused)?;
-    let value = new.check(&in_force, layers.named.as_deref(), layers.settings.admin.override_max)?;
+    let value = new.check(&in_force, layers.named.as_deref(), layers.settings.admin.override_max).map_err(refused)?;
     let until = new.lasts.map(|lasts| now + lasts);
     let acting = acting(context, ActKind::ConfigSet, (new.path, new.node), until, because.clone());
     let (path, node) = (new.path.to_owned(), new.node.map(str::to_owned));
     let new = SettingOverride { path, node, value, until, set_by: acting.author.clone() };
-    overrides::set(&acting, &new, replaces, now).await?;
+    overrides::set(&acting, &new, replaces, now).await.map_err(refused)?;
     output::show(*json, &json!(overrides::described(&new)), || {
         format!("{}; running servers apply it within a second or two", sentence(&new))
     });
@@ -203,20 +203,18 @@ async fn preview(
 
 async fn unset(context: &AdminContext<'_>, path: &str, ChangeOptions { node, because, json }: ChangeOptions) -> Done {
     let acting = acting(context, ActKind::ConfigUnset, (path, node.as_deref()), None, because);
-    overrides::unset(&acting, path, node.as_deref(), context.clock.now()).await?;
+    overrides::unset(&acting, path, node.as_deref(), context.clock.now()).await.map_err(refused)?;
     output::show(json, &json!({ "unset": path, "node": node }), || {
         format!("{path} has the value of the configuration again, within a second or two")
     });
     Ok(())
 }
 
-impl From<OverrideRefusal> for Failure {
-    fn from(refusal: OverrideRefusal) -> Self {
-        match refusal {
-            OverrideRefusal::Invalid(problems) => Self::of(FailureKind::Configuration, problems.to_string()),
-            OverrideRefusal::Absent => Self::not_found(refusal.to_string()),
-            refusal => Self::caused(refusal),
-        }
+fn refused(refusal: OverrideRefusal) -> Failure {
+    match refusal {
+        OverrideRefusal::Invalid(problems) => Failure::of(FailureKind::Configuration, problems.to_string()),
+        OverrideRefusal::Absent => Failure::not_found(refusal.to_string()),
+        refusal => Failure::caused(refusal),
     }
 }
 

@@ -21,9 +21,9 @@ use domain::ids::Email;
 use self::operator::Operator;
 use self::server::TourServer;
 use self::tour::Tour;
-use super::connection::Remote;
-use super::failure::{Done, Failure};
-use super::output;
+use commands::connection::Remote;
+use commands::failure::{Done, Failure};
+use commands::output;
 
 /// RFCs that the server implements: device flow, canonical JSON, transparency log.
 const PAGES: [&str; 3] = [

@@ -20,9 +20,9 @@ use serde_json::json;
 use self::finding::{Finding, State};
 use self::main_database::MainDatabase;
 pub use self::server::health;
-use super::failure::{Done, Failure};
-use super::output;
 use crate::server::descriptors;
+use commands::failure::{Done, Failure};
+use commands::output;
 
 /// Options of `attache doctor`.
 #[derive(Debug, Args)]

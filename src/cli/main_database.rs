@@ -6,7 +6,7 @@ use domain::{Clock, Rng};
 use statistics::log::{Log, LogError};
 use store::{Pool, Store, StoreError};
 
-use super::failure::Failure;
+use commands::failure::Failure;
 
 /// Opens the main database, also while a server runs on it. It must exist and have the current schema.
 pub async fn open_store(settings: &Settings) -> Result<Store, Failure> {

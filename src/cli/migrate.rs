@@ -10,8 +10,8 @@ use domain::{Clock, Rng};
 use serde_json::{Value, json};
 
 use super::acts::{Because, by_shell, record};
-use super::failure::{Done, Failure};
-use super::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 
 /// Options of `attache migrate`.
 #[derive(Debug, Args)]

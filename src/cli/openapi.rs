@@ -3,8 +3,8 @@
 use app::config::{Settings, Urls};
 use clap::Args;
 
-use super::output;
 use crate::admin::ops::description;
+use commands::output;
 
 /// Options of `attache openapi`.
 #[derive(Debug, Args)]

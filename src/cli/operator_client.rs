@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wire::ops::{OperatorError, OrderPending};
 
-use super::connection::{given, with_scheme};
-use super::failure::{Failure, FailureKind};
+use commands::connection::{given, with_scheme};
+use commands::failure::{Failure, FailureKind};
 
 /// Maximum time for an answer.
 const DEADLINE: Duration = Duration::from_secs(30);

@@ -12,11 +12,12 @@ use domain::{Clock, Rng};
 use supervision::TreeExit;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::ending::{Ending, Endings, unwatched};
-use super::failure::{Done, Failure, FailureKind};
 use super::start_screen::StartScreen;
-use super::{hangup, output, service_manager, terminal};
+use super::{hangup, service_manager};
 use crate::server::Server;
+use commands::ending::{Ending, Endings, unwatched};
+use commands::failure::{Done, Failure, FailureKind};
+use commands::{output, terminal};
 
 /// Options of `attache serve`.
 #[derive(Debug, Default, Args)]

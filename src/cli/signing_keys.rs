@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::acts::{Because, by_shell};
 use super::admin::AdminContext;
-use super::failure::{Done, Failure};
-use super::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 use domain::clock::date_time;
 
 /// Subcommands of `attache keys`.
@@ -56,7 +56,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::Rotate { because, json } => {
             let acting = context.acting(by_shell(ActKind::KeysRotate).because(because.reason));
             let kid = acting.store.assertion_keys_rotate(clock.now(), rng).await;
-            let kid = acting.settle(kid).await?.ok_or_else(|| {
+            let kid = acting.settle(kid).await.map_err(Failure::caused)?.ok_or_else(|| {
                 Failure::refused("another process rotated the keys at the same time; nothing was changed")
             })?;
             output::show(json, &json!({ "active": kid }), || format!("{kid} signs from now on"));

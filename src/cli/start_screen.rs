@@ -6,8 +6,8 @@ use actors::mail::TransportKind;
 use app::OUTBOX;
 use app::config::Settings;
 
-use super::terminal::{FAINT, STRONG, styled};
 use crate::server::Server;
+use commands::terminal::{FAINT, STRONG, styled};
 
 /// The facts that the start screen shows.
 #[derive(Debug)]

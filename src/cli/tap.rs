@@ -9,8 +9,8 @@ use humantime_serde::re::humantime::format_duration;
 use sse_stream::{Error, Sse, SseStream};
 use wire::ops::TapEntry;
 
-use super::failure::Failure;
 use super::operator_client::OperatorClient;
+use commands::failure::Failure;
 
 /// The samples of an open tap, which closes when this is dropped.
 pub struct TapSamples(Pin<Box<dyn Stream<Item = Result<Sse, Error>> + Send>>);

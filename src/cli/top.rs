@@ -30,9 +30,9 @@ use self::model::TopModel;
 use self::order::Order;
 use self::snapshot::{NodeScope, Snapshot};
 use self::view::{Palette, TopView};
-use super::failure::{Done, Failure};
 use super::operator_client::OperatorClient;
-use super::{output, terminal};
+use commands::failure::{Done, Failure};
+use commands::{output, terminal};
 
 /// Options of `attache top`.
 #[derive(Debug, Args)]

@@ -44,7 +44,7 @@ use super::place::Place;
 pub enum Service {
     /// One of the APIs.
     Public(Front),
-    /// Another router: the operators' or the router of `attache otlp`.
+    /// The operators' router.
     Router(Router),
 }
 

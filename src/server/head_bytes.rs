@@ -22,13 +22,6 @@ pub struct HeadLimits {
     pub memory: Arc<ReceiveMemory>,
 }
 
-impl HeadLimits {
-    /// Limits with separate memory for the heads of this listener's connections.
-    pub fn apart(bytes_max: usize, connections_max: usize) -> Self {
-        Self { bytes_max, memory: ReceiveMemory::new(bytes_max.saturating_mul(connections_max)) }
-    }
-}
-
 /// Why a head is not read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadRefusal {

@@ -220,7 +220,7 @@ fn the_plugin_of_opencode_passes_prompts_with_text_and_folder() {
     let folder = tempfile::tempdir().unwrap();
     let (plugin, seen) = (folder.path().join("attache.mjs"), folder.path().join("seen"));
     let command = json!(["sh", "-c", "line=$(cat); echo \"$line\" >> \"$0\"", seen]).to_string();
-    let text = include_str!("../../src/cli/connect/opencode_plugin.js").replace("[\"attache\"]", &command);
+    let text = include_str!("../../crates/commands/src/connect/opencode_plugin.js").replace("[\"attache\"]", &command);
     fs::write(&plugin, text).unwrap();
     let node = Command::new("node").args(["--input-type=module", "--eval", CALLS, "--"]).arg(&plugin).output().unwrap();
     assert!(node.status.success(), "{}", String::from_utf8_lossy(&node.stderr));

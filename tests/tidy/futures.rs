@@ -5,7 +5,7 @@ use std::fs;
 use crate::{product_sources, relative};
 
 /// Crates with futures that crates above them await. `crates/store/src/pool` is below the awaited functions.
-const CRATES: [&str; 5] = [
+const CRATES: [&str; 6] = [
     "crates/store/src/",
     "crates/extract/src/",
     "crates/statistics/src/",

@@ -36,7 +36,7 @@ use store::pool::{ServerRole, check_url};
 pub use self::actors::ActorsSettings;
 pub use self::admin::{AdminSettings, OperatorClaim, OperatorSettings};
 pub use self::http::{BODY_BYTES_HARD_MAX, HttpSettings};
-pub use self::knowledge::{EXTRACT_WORKER, ImportSettings, KnowledgeSettings};
+pub use self::knowledge::{ImportSettings, KnowledgeSettings};
 pub use self::limits::LimitSettings;
 pub use self::plans::{AccountSettings, PlanSettings};
 pub use self::reading::{Problem, Problems, load};

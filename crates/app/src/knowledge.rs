@@ -16,7 +16,7 @@ use knowledge::search::Search;
 
 use super::builder::Builder;
 use super::error::BuildError;
-use crate::config::{EXTRACT_WORKER, KnowledgeSettings, Settings};
+use crate::config::{KnowledgeSettings, Settings};
 
 pub(super) struct KnowledgeServices {
     pub pipeline: Pipeline,
@@ -73,8 +73,8 @@ impl Builder<'_> {
 /// The worker processes that extract the text of pages and PDFs.
 pub fn extractor(settings: &KnowledgeSettings) -> std::io::Result<Extractor> {
     let command = match &settings.worker {
-        Some(program) => WorkerCommand { program: program.clone(), args: vec![EXTRACT_WORKER.into()] },
-        None => WorkerCommand::of_this_program(&[EXTRACT_WORKER])?,
+        Some(program) => WorkerCommand::of(program.clone()),
+        None => WorkerCommand::of_this_program()?,
     };
     Ok(Extractor::new(command, settings.extract.clone()))
 }

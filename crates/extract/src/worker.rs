@@ -28,6 +28,9 @@ use crate::read::{Extracted, extract, extract_here};
 use crate::sandbox::{self, Confinement};
 use crate::settings::ExtractSettings;
 
+/// The command of attache's programs that extracts one page or PDF from standard input.
+pub const EXTRACT_WORKER: &str = "extract-worker";
+
 /// The program and arguments that start a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerCommand {
@@ -38,9 +41,14 @@ pub struct WorkerCommand {
 }
 
 impl WorkerCommand {
-    /// The current program with these arguments, which must make it call [`main`].
-    pub fn of_this_program(args: &[&str]) -> io::Result<Self> {
-        Ok(Self { program: std::env::current_exe()?, args: args.iter().map(OsString::from).collect() })
+    /// A program of attache, whose hidden command [`EXTRACT_WORKER`] calls [`main`].
+    pub fn of(program: PathBuf) -> Self {
+        Self { program, args: vec![EXTRACT_WORKER.into()] }
+    }
+
+    /// The current program, which must be one of attache.
+    pub fn of_this_program() -> io::Result<Self> {
+        std::env::current_exe().map(Self::of)
     }
 }
 

@@ -14,7 +14,7 @@ use statistics::log::Log;
 use store::Store;
 use store::act::RecordedAct;
 
-use crate::cli::failure::Failure;
+use commands::failure::Failure;
 
 /// Number of acts per page.
 const PAGE: usize = 500;

@@ -10,8 +10,8 @@ use store::account::Provision;
 use super::context::AdminContext;
 use super::options::{AccountFilter, AccountSelector, Listing, OutputFormat};
 use crate::cli::acts::{Because, by_shell};
-use crate::cli::failure::{Done, Failure};
-use crate::cli::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 use domain::clock::date_time;
 
 /// Maximum number of parties of one account that `--dry-run` counts.
@@ -73,7 +73,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             let act = by_shell(ActKind::AccountClose).on("account", &account).because(because.reason);
             let acting = context.acting(act);
             let closed = acting.store.account_close(&account, notice.as_ref(), now).await;
-            if !acting.settle(closed).await? {
+            if !acting.settle(closed).await.map_err(Failure::caused)? {
                 return Err(Failure::refused("the account does not exist, or is closed already"));
             }
             output::show(format.json, &json!({ "user_account_id": account }), || {
@@ -85,7 +85,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             let acting = context.acting(by_shell(ActKind::AccountCreate).because(because.reason));
             let (cuid, email, name) = (user_cuid.as_ref(), email.as_ref(), name.as_deref());
             let made = acting.store.account_provision(cuid, email, name, clock.now(), rng).await;
-            match acting.settle(made).await? {
+            match acting.settle(made).await.map_err(Failure::caused)? {
                 Provision::Created(id) => {
                     output::show(format.json, &json!({ "user_account_id": id }), || format!("account {id} is created"));
                     Ok(())

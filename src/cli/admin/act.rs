@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::context::AdminContext;
 use super::options::{Listing, OutputFormat};
 use crate::cli::acts::verified::compare;
-use crate::cli::failure::{Done, Failure};
 use crate::cli::main_database::open_log;
-use crate::cli::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 
 /// Number of acts per read.
 const PAGE: usize = 500;

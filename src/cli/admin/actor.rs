@@ -13,10 +13,10 @@ use uuid::Uuid;
 use wire::ops::{KeyFact, KeyList, KeyShown, ObjectChanged, QuarantineRequest, ReasonRequest, ServicePauseEntry};
 
 use super::options::OutputFormat;
-use crate::cli::failure::Done;
-use crate::cli::moment::duration;
 use crate::cli::operator_client::OperatorClient;
-use crate::cli::output;
+use commands::failure::Done;
+use commands::moment::duration;
+use commands::output;
 
 /// Subcommands of `attache admin actor`.
 #[derive(Debug, Subcommand)]

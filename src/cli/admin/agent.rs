@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::context::AdminContext;
 use super::options::{AccountFilter, Listing, OutputFormat};
 use crate::cli::acts::{Because, by_shell};
-use crate::cli::failure::{Done, Failure};
-use crate::cli::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 use domain::clock::date_time;
 
 /// Subcommands of `attache admin agent`.
@@ -70,7 +70,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
         Command::Revoke { id, because, format } => {
             let acting = context.acting(by_shell(ActKind::AgentRevoke).on("registration", id).because(because.reason));
             let revoked = acting.store.registration_revoke(id, None, clock.now()).await;
-            if acting.settle(revoked).await? {
+            if acting.settle(revoked).await.map_err(Failure::caused)? {
                 output::show(format.json, &json!({ "revoked": id }), || format!("agent {id} is revoked"));
                 Ok(())
             } else {

@@ -14,8 +14,8 @@ use super::context::AdminContext;
 use super::options::{AccountFilter, Listing, OutputFormat};
 use super::session::person_of;
 use crate::cli::acts::{Because, by_shell};
-use crate::cli::failure::{Done, Failure};
-use crate::cli::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 
 /// Subcommands of `attache admin api-key`.
 #[derive(Debug, Subcommand)]
@@ -87,7 +87,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             let act = by_shell(ActKind::ApiKeyCreate).on("api_key", key.id).to(after).because(because.reason);
             let acting = context.acting(act);
             let made = acting.store.api_key_create(&key, &secret.hash(), settings.api_keys.per_account_max).await;
-            if acting.settle(made).await? != KeyCreate::Created {
+            if acting.settle(made).await.map_err(Failure::caused)? != KeyCreate::Created {
                 return Err(Failure::refused(
                     "the account has reached its maximum number of API keys: revoke one first",
                 ));
@@ -118,7 +118,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
         Command::Revoke { id, because, format } => {
             let acting = context.acting(by_shell(ActKind::ApiKeyRevoke).on("api_key", id).because(because.reason));
             let revoked = acting.store.api_key_revoke(id, None, now).await;
-            if !acting.settle(revoked).await? {
+            if !acting.settle(revoked).await.map_err(Failure::caused)? {
                 return Err(Failure::refused("the API key does not exist or is already revoked"));
             }
             output::show(format.json, &json!({ "revoked": id }), || format!("API key {id} is revoked"));

@@ -8,8 +8,8 @@ use store::balance::BalanceAdd;
 use super::context::{AdminContext, no_account};
 use super::options::{AccountSelector, Listing, OutputFormat};
 use crate::cli::acts::by_shell;
-use crate::cli::failure::{Done, Failure};
-use crate::cli::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 use domain::clock::date_time;
 
 /// Subcommands of `attache admin balance`.
@@ -46,7 +46,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             let act = by_shell(ActKind::BalanceAdd).on("account", &account).because(Some(reason.clone()));
             let acting = context.acting(act);
             let added = acting.store.balance_add(&account, cents, reason.as_str(), clock.now(), rng).await;
-            match acting.settle(added).await? {
+            match acting.settle(added).await.map_err(Failure::caused)? {
                 BalanceAdd::Added(balance) => {
                     let answer = json!({ "user_account_id": account, "cents": cents, "balance_cents": balance });
                     output::show(format.json, &answer, || format!("the balance of {account} is {balance} cents now"));

@@ -8,8 +8,8 @@ use domain::{Clock, Rng};
 use store::Store;
 
 use super::options::{AccountFilter, AccountSelector};
-use crate::cli::failure::Failure;
 use crate::cli::main_database::open_store;
+use commands::failure::Failure;
 
 /// Shared state of the commands.
 pub struct AdminContext<'s> {

@@ -17,9 +17,9 @@ use wire::ops::{HeldEndRequest, HeldEnded, HeldSelection};
 use super::context::AdminContext;
 use super::options::{Listing, OutputFormat};
 use crate::cli::acts::{Because, by_shell};
-use crate::cli::failure::{Done, Failure};
 use crate::cli::operator_client::OperatorClient;
-use crate::cli::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 
 /// Subcommands of `attache admin held`.
 #[derive(Debug, Subcommand)]
@@ -104,7 +104,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
         Command::Discard(EndOptions { id: Some(id), because, format, .. }) => {
             let acting = context.acting(by_shell(ActKind::HeldDiscard).on("held", id).because(because.reason));
             let discarded = acting.store.held_discard(id, clock.now()).await;
-            if acting.settle(discarded).await? {
+            if acting.settle(discarded).await.map_err(Failure::caused)? {
                 output::show(format.json, &json!({ "discarded": id }), || format!("{id} is discarded"));
                 Ok(())
             } else {

@@ -8,8 +8,8 @@ use serde_json::json;
 use super::context::AdminContext;
 use super::options::OutputFormat;
 use crate::cli::acts::by_shell;
-use crate::cli::failure::{Done, Failure};
-use crate::cli::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 
 /// Subcommands of `attache admin log`.
 #[derive(Debug, Subcommand)]
@@ -36,7 +36,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     let AdminContext { settings, clock, rng, .. } = context;
     let acting = context.acting(by_shell(ActKind::LogEpoch).because(Some(reason.clone())));
     let declared = declare(settings, (clock, rng), &acting.store, reason.as_str()).await;
-    let Declared { origin, vkey, size } = acting.settle(declared).await?;
+    let Declared { origin, vkey, size } = acting.settle(declared).await.map_err(Failure::caused)?;
     let answer = json!({ "origin": origin, "vkey": vkey, "size": size });
     output::show(format.json, &answer, || {
         format!("the log begins the epoch {origin} at {size} signed events; its clients need the key {vkey}")

@@ -11,8 +11,8 @@ use store::machine::{NewMachine, Register};
 use super::context::AdminContext;
 use super::options::{AccountFilter, Listing, OutputFormat};
 use crate::cli::acts::{Because, by_shell};
-use crate::cli::failure::{Done, Failure};
-use crate::cli::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 use domain::clock::date_time;
 
 /// Subcommands of `attache admin machine`.
@@ -75,7 +75,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             let acting =
                 context.acting(by_shell(ActKind::MachineAdd).on("machine", machine_uuid).because(because.reason));
             let registered = acting.store.machine_register(&new, clock.now()).await;
-            match acting.settle(registered).await? {
+            match acting.settle(registered).await.map_err(Failure::caused)? {
                 Register::Registered => {
                     let value = json!({ "machine_uuid": machine_uuid, "user_cuid": user_cuid, "machine_secret": secret.expose() });
                     output::show(format.json, &value, || secret.expose().to_owned());
@@ -88,7 +88,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             let act = by_shell(ActKind::MachineAttach).on("machine", machine_uuid).because(because.reason);
             let acting = context.acting(act.to(json!({ "user_account_id": account })));
             let attached = acting.store.machine_attach(machine_uuid, &account, clock.now(), rng).await;
-            match acting.settle(attached).await? {
+            match acting.settle(attached).await.map_err(Failure::caused)? {
                 Ok(()) => {
                     let value = json!({ "machine_uuid": machine_uuid, "user_account_id": account });
                     output::show(format.json, &value, || format!("{machine_uuid} is attached to {account}"));
@@ -128,7 +128,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
             let act = by_shell(ActKind::MachineRemove).on("machine", machine_uuid).because(because.reason);
             let acting = context.acting(act);
             let removed = acting.store.machine_remove(machine_uuid, clock.now()).await;
-            if acting.settle(removed).await? {
+            if acting.settle(removed).await.map_err(Failure::caused)? {
                 output::show(format.json, &json!({ "removed": machine_uuid }), || format!("{machine_uuid} is removed"));
                 Ok(())
             } else {

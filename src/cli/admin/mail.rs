@@ -7,7 +7,7 @@ use clap::Subcommand;
 use super::context::AdminContext;
 use super::objects::{ObjectOptions, change, list};
 use super::options::Listing;
-use crate::cli::failure::Done;
+use commands::failure::Done;
 
 /// Subcommands of `attache admin mail`.
 #[derive(Debug, Subcommand)]

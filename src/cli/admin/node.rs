@@ -9,9 +9,9 @@ use wire::ops::{ActorReplaced, NodeDrained, NodeTree, ReasonRequest};
 
 use super::context::AdminContext;
 use super::options::OutputFormat;
-use crate::cli::failure::{Done, Failure};
 use crate::cli::operator_client::OperatorClient;
-use crate::cli::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 
 /// Subcommands of `attache admin node`.
 #[derive(Debug, Subcommand)]

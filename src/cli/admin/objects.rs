@@ -11,8 +11,8 @@ use wire::ops::ObjectChanged;
 use super::context::AdminContext;
 use super::options::{Listing, OutputFormat};
 use crate::cli::acts::{Because, by_shell};
-use crate::cli::failure::{Done, Failure};
-use crate::cli::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 
 /// An object from a list, and the reason of its change.
 #[derive(Debug, Clone, Args)]
@@ -46,7 +46,7 @@ pub async fn change(context: &AdminContext<'_>, change: ObjectChange, options: O
     let acting = context.acting(act);
     let give_up_after = context.settings.webhooks.give_up_after;
     let changed = change.apply(&acting.store, id.as_uuid(), give_up_after, context.clock.now()).await;
-    if !acting.settle(changed).await? {
+    if !acting.settle(changed).await.map_err(Failure::caused)? {
         return Err(Failure::not_found(change.refusal()));
     }
     let changed = ObjectChanged { target, act_id: acting.id };

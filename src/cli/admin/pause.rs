@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use super::context::AdminContext;
 use super::options::OutputFormat;
 use crate::cli::acts::by_shell;
-use crate::cli::failure::{Done, Failure};
-use crate::cli::moment::duration;
-use crate::cli::output;
+use commands::failure::{Done, Failure};
+use commands::moment::duration;
+use commands::output;
 
 /// The part, its scope, and the reason.
 #[derive(Debug, Args)]
@@ -67,12 +67,10 @@ impl From<Scope> for PausedFor {
     }
 }
 
-impl From<PauseRefusal> for Failure {
-    fn from(refusal: PauseRefusal) -> Self {
-        match refusal {
-            PauseRefusal::Absent => Self::not_found(refusal.to_string()),
-            refusal => Self::caused(refusal),
-        }
+fn refused(refusal: PauseRefusal) -> Failure {
+    match refusal {
+        PauseRefusal::Absent => Failure::not_found(refusal.to_string()),
+        refusal => Failure::caused(refusal),
     }
 }
 
@@ -84,7 +82,7 @@ pub async fn pause(
     let PauseTarget { part, scope, reason, format } = target;
     let (new, now) = (NewPause { part, scope: scope.into(), reason, lasts, replaces }, context.clock.now());
     let acting = context.acting(new.act(by_shell(ActKind::PauseBegin), now));
-    let begun = pauses::begin(&acting, new, context.settings.admin.override_max, now).await?;
+    let begun = pauses::begin(&acting, new, context.settings.admin.override_max, now).await.map_err(refused)?;
     output::show(format.json, &json!(pauses::described(&begun)), || {
         let (target, until) = (ServicePause::target(begun.part, &begun.scope), date_time(begun.until));
         format!("{target} is paused until {until}; running servers follow within a second or two")
@@ -101,7 +99,7 @@ pub async fn resume(PauseTarget { part, scope, reason, format }: PauseTarget, co
     let acting = context.acting(by_shell(ActKind::PauseEnd).on("pause", &target).because(Some(reason)));
     // Without a pause the act is recorded as refused: no pause has the id of a new act.
     let id = found.map_or(acting.id, |pause| pause.id);
-    pauses::end(&acting, id, now).await?;
+    pauses::end(&acting, id, now).await.map_err(refused)?;
     output::show(format.json, &json!({ "id": id, "resumed": target }), || {
         format!("{target} continues within a second or two")
     });

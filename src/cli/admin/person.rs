@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::context::AdminContext;
 use super::options::{AccountFilter, Listing};
-use crate::cli::failure::{Done, Failure};
-use crate::cli::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 
 /// Subcommands of `attache admin person`.
 #[derive(Debug, Subcommand)]

@@ -8,8 +8,8 @@ use serde_json::json;
 use super::context::{AdminContext, no_account};
 use super::options::{AccountSelector, OutputFormat};
 use crate::cli::acts::{Because, by_shell};
-use crate::cli::failure::Done;
-use crate::cli::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 
 /// Subcommands of `attache admin plan`.
 #[derive(Debug, Subcommand)]
@@ -34,7 +34,7 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     let account = context.account(&which).await?;
     let acting = context.acting(by_shell(ActKind::PlanSet).on("account", &account).because(because.reason));
     let set = acting.store.account_plan_set(&account, plan, context.clock.now()).await;
-    if !acting.settle(set).await? {
+    if !acting.settle(set).await.map_err(Failure::caused)? {
         return Err(no_account());
     }
     let answer = json!({ "user_account_id": account, "plan": plan });

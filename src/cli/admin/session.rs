@@ -20,8 +20,8 @@ use super::context::AdminContext;
 use super::objects::{ObjectOptions, change, list};
 use super::options::{AccountFilter, Listing, OutputFormat};
 use crate::cli::acts::{Because, by_shell};
-use crate::cli::failure::{Done, Failure};
-use crate::cli::output;
+use commands::failure::{Done, Failure};
+use commands::output;
 
 /// Subcommands of `attache admin session`.
 #[derive(Debug, Subcommand)]
@@ -135,7 +135,7 @@ pub async fn sign_in(
     let act = by_shell(ActKind::SessionCreate).on("person", person.id).because(reason).until(expires_at);
     let acting = Acting::new(store, (clock, rng), act.to(json!({ "session_id": new.id, "silent": silent })));
     let created = acting.store.session_create_by_operator(&new, mail.as_ref(), now).await;
-    acting.settle(created).await?;
+    acting.settle(created).await.map_err(Failure::caused)?;
     // With this prefix browsers accept and send the cookie over https only.
     let secure = settings.http.base_url.as_ref().is_some_and(|url| url.starts_with("https://"));
     let name = format!("{}{}.session_token", if secure { "__Secure-" } else { "" }, settings.http.auth_name);

@@ -10,12 +10,12 @@ use domain::ids::{MachineUuid, UserAccountId};
 use serde_json::json;
 
 use super::options::OutputFormat;
-use crate::cli::ending::Endings;
-use crate::cli::failure::Done;
-use crate::cli::moment::duration;
 use crate::cli::operator_client::OperatorClient;
-use crate::cli::output;
 use crate::cli::tap::{TapSamples, line};
+use commands::ending::Endings;
+use commands::failure::Done;
+use commands::moment::duration;
+use commands::output;
 
 /// Which events, and for how long.
 #[derive(Debug, Args)]

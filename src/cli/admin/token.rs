@@ -7,7 +7,7 @@ use domain::secret::{Secret, SecretKind};
 use serde_json::json;
 
 use super::options::OutputFormat;
-use crate::cli::output;
+use commands::output;
 
 /// Subcommands of `attache admin token`.
 #[derive(Debug, Subcommand)]

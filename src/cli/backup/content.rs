@@ -11,7 +11,7 @@ use store::inventory::Inventory;
 use store::{Pool, Store, StoreError};
 
 use super::folder::{LOG, MAIN_DATABASE, Manifest};
-use crate::cli::failure::Failure;
+use commands::failure::Failure;
 
 /// Summary of a verified backup.
 #[derive(Debug)]

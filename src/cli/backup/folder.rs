@@ -8,7 +8,7 @@ use app::config::DataSettings;
 use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::cli::failure::Failure;
+use commands::failure::Failure;
 
 /// File name of the main database.
 pub const MAIN_DATABASE: &str = DataSettings::MAIN_DATABASE;

@@ -9,11 +9,11 @@ use domain::usage::Day;
 use wire::consent::ConsentRequest;
 
 use super::month::{COMPUTERS, MonthEvent, events};
-use crate::cli::connection::{ProfileConnection, failed};
-use crate::cli::event::draft::{EventDraft, Line};
-use crate::cli::event::report::ReportFormat;
-use crate::cli::event::sender::EventSender;
-use crate::cli::failure::Failure;
+use commands::connection::{ProfileConnection, failed};
+use commands::event::draft::{EventDraft, Line};
+use commands::event::report::ReportFormat;
+use commands::event::sender::EventSender;
+use commands::failure::Failure;
 
 /// Sends the month up to now; returns the number of events. With the person of the computer, the events have content.
 pub async fn leave_month(connection: &ProfileConnection, person: Option<&Client>) -> Result<usize, Failure> {

@@ -11,8 +11,8 @@ use domain::{Clock, Rng};
 use store::Store;
 
 use crate::cli::admin::{SignInAs, sign_in};
-use crate::cli::failure::Failure;
 use crate::cli::main_database::open_store_if_there;
+use commands::failure::Failure;
 
 /// Reason in the record of the sign-in.
 const REASON: &str = "attache demo --auto";

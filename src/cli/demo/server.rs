@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use crate::cli::failure::Failure;
+use commands::failure::Failure;
 
 /// Maximum wait for a connection to a server that may run here.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(2);

@@ -21,16 +21,16 @@ use wire::knowledge::{BatchRequest, Note, SearchRequest};
 
 use super::keep::leave_month;
 use super::operator::Operator;
-use crate::cli::add::{self, Report};
-use crate::cli::connection::{ProfileConnection, failed};
-use crate::cli::event::draft::{EventDraft, Line};
-use crate::cli::event::report::ReportFormat;
-use crate::cli::event::sender::EventSender;
-use crate::cli::failure::{Done, Failure};
-use crate::cli::machine::RegistrationArgs;
-use crate::cli::profile_folder::{Agent, Machine};
-use crate::cli::terminal::{FAINT, GOOD, STRONG, WARNING, styled};
-use crate::cli::{agent, api_key, machine, output, terminal};
+use commands::add::{self, Report};
+use commands::connection::{ProfileConnection, failed};
+use commands::event::draft::{EventDraft, Line};
+use commands::event::report::ReportFormat;
+use commands::event::sender::EventSender;
+use commands::failure::{Done, Failure};
+use commands::machine::RegistrationArgs;
+use commands::profile_folder::{Agent, Machine};
+use commands::terminal::{FAINT, GOOD, STRONG, WARNING, styled};
+use commands::{agent, api_key, machine, output, terminal};
 
 /// Maximum wait until an event is in the signed tree.
 const PROOF_WITHIN: Duration = Duration::from_secs(20);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::cli::terminal::{BAD, GOOD, STRONG, WARNING, styled};
+use commands::terminal::{BAD, GOOD, STRONG, WARNING, styled};
 
 /// Result of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -7,7 +7,7 @@ use domain::{Clock, reasons};
 use store::Store;
 
 use super::finding::Finding;
-use crate::cli::output::table;
+use commands::output::table;
 
 const NODES: &str = "nodes";
 

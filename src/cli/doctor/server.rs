@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::finding::Finding;
-use crate::cli::failure::{Done, Failure, FailureKind};
-use crate::cli::output;
+use commands::failure::{Done, Failure, FailureKind};
+use commands::output;
 
 const SERVER: &str = "server";
 const PASSES: &str = "passes";

@@ -231,7 +231,7 @@ mod tests {
     use super::super::sample::{BUSY, CRASHED, model, node, pause};
     use super::super::send::ActAnswer;
     use super::*;
-    use crate::cli::failure::Failure;
+    use commands::failure::Failure;
 
     fn typed(model: &mut TopModel, keys: &str) -> Effect {
         let mut effect = Effect::None;

@@ -18,10 +18,10 @@ use super::screen::{Screen, lost};
 use super::send::{ActAnswer, send};
 use super::snapshot::{NodeScope, Snapshot};
 use super::view::TopView;
-use crate::cli::ending::Endings;
-use crate::cli::failure::{Done, Failure};
 use crate::cli::operator_client::OperatorClient;
 use crate::cli::tap::{TapSamples, line};
+use commands::ending::Endings;
+use commands::failure::{Done, Failure};
 
 /// Time between two readings, if an answer takes less.
 const EVERY: Duration = Duration::from_secs(1);

@@ -11,8 +11,8 @@ use super::prompt::{Prompt, Reload};
 use super::row::{self, Family, RowId, TopRow};
 use super::send::ActAnswer;
 use super::snapshot::Snapshot;
-use crate::cli::failure::Failure;
 use crate::cli::tap::TapSamples;
+use commands::failure::Failure;
 
 /// Lines of sampled events that are kept.
 const SAMPLES_MAX: usize = 200;

@@ -4,9 +4,9 @@ use super::order::Order;
 use super::row::{TopRow, families};
 use super::snapshot::Snapshot;
 use crate::admin::words::{grouped, micros, took};
-use crate::cli::moment::short;
-use crate::cli::output;
 use crate::cli::top::act::target;
+use commands::moment::short;
+use commands::output;
 
 /// Columns of the table.
 const COLUMNS: [&str; 9] =

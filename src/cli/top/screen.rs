@@ -8,8 +8,8 @@ use ratatui::crossterm::event::{Event, poll, read};
 use ratatui::{DefaultTerminal, Frame};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use crate::cli::failure::{Failure, FailureKind};
-use crate::cli::terminal::is_watched;
+use commands::failure::{Failure, FailureKind};
+use commands::terminal::is_watched;
 
 /// Time after which the thread that reads keys looks whether it is still needed.
 const LOOK: Duration = Duration::from_millis(200);

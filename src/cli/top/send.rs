@@ -10,9 +10,9 @@ use wire::ops::{
 
 use super::act::{Act, LASTS, LEVEL_LASTS, LOG, NodeName};
 use crate::cli::configuration::reported;
-use crate::cli::failure::Failure;
 use crate::cli::operator_client::OperatorClient;
 use crate::cli::tap::TapSamples;
+use commands::failure::Failure;
 
 /// The answer to an act.
 pub enum ActAnswer {

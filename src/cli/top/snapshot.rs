@@ -11,8 +11,8 @@ use supervision::root::Node;
 use tokio::time::{sleep, timeout};
 use wire::ops::{Cluster, KeyEntry, KeyList, NodeEntry, NodeTree};
 
-use crate::cli::failure::{Failure, FailureKind};
 use crate::cli::operator_client::OperatorClient;
+use commands::failure::{Failure, FailureKind};
 
 /// Maximum time of one reading.
 const DEADLINE: Duration = Duration::from_secs(10);

@@ -124,7 +124,7 @@ mod tests {
     use super::super::prompt::ReasonInput;
     use super::super::sample::{CRASHED, REQUEST, model, pause};
     use super::*;
-    use crate::cli::failure::Failure;
+    use commands::failure::Failure;
 
     fn drawn(model: &TopModel, (width, height): (u16, u16)) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();

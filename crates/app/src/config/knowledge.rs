@@ -11,9 +11,6 @@ use knowledge::fetch::FetchSettings;
 use knowledge::filter::LlmSettings;
 use serde::{Deserialize, Serialize};
 
-/// The argument with which this program, or `knowledge.worker`, is started to extract the text of pages and PDFs.
-pub const EXTRACT_WORKER: &str = "extract-worker";
-
 /// `[knowledge]`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -7,9 +7,9 @@ use ratatui::widgets::{Cell, Row as TableRow};
 
 use super::palette::Palette;
 use crate::admin::words::{micros, took};
-use crate::cli::moment::short;
 use crate::cli::top::row::TopRow;
 use crate::cli::top::text::{brief, cut};
+use commands::moment::short;
 
 /// A column of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

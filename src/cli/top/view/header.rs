@@ -8,11 +8,11 @@ use textwrap::core::display_width;
 use wire::ops::{NodeEntry, ServicePauseEntry};
 
 use super::palette::{FAINT, Palette};
-use crate::cli::moment::short;
 use crate::cli::top::act::target;
 use crate::cli::top::model::TopModel;
 use crate::cli::top::snapshot::Snapshot;
 use crate::cli::top::text::{brief, cut, minute};
+use commands::moment::short;
 
 /// Age from which data is called old: three readings.
 const OLD: Duration = Duration::from_secs(4);
