@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the program and its packages into a folder: `make dist`. It needs network for crates, PyPI and Debian's packages, and no root.
+# Builds both programs and their packages into a folder: `make dist`. It needs network for crates, PyPI and Debian's packages, and no root.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 out="${1:-dist}"
@@ -29,13 +29,18 @@ export RUSTFLAGS="--remap-path-prefix=$PWD=/attache --remap-path-prefix=$cargo_h
 export CFLAGS="-ffile-prefix-map=$PWD=/attache -ffile-prefix-map=$cargo_home=/cargo"
 export CARGO_INCREMENTAL=0
 # `auditable` puts the list of crates into the program: `cargo audit bin attache`. (A program of a venv finds its modules by its path.)
-PATH="$cache/bin:$PATH" cargo auditable zigbuild --locked --profile dist --package attache --target "$target.$glibc"
+build() { PATH="$cache/bin:$PATH" cargo auditable zigbuild --locked --profile "$1" --package "$2" --target "$target.$glibc"; }
+build dist attache
+build client attache-commands
 
 # The list of components is written beside each manifest, so it is made in a copy.
 copy="$(mktemp --directory)"
 trap 'rm -rf "$copy"' EXIT
 git archive HEAD | tar --extract --directory "$copy"
-env -u RUSTFLAGS cargo cyclonedx --quiet --manifest-path "$copy/Cargo.toml" --format json --target "$target" --override-filename attache
+for crate in . crates/commands; do
+    env -u RUSTFLAGS cargo cyclonedx --quiet --manifest-path "$copy/$crate/Cargo.toml" --format json --target "$target" --override-filename components
+done
 
-"$cache/bin/python" packaging/dist.py "$folder/$target/dist/attache" "$out" --sbom "$copy/attache.json" \
+"$cache/bin/python" packaging/dist.py "$folder/$target/dist/attache" "$folder/$target/client/attache-client" "$out" \
+    --sbom "$copy/components.json" --sbom "$copy/crates/commands/components.json" \
     ${ATTACHE_SIGNING_KEY:+--sign-with "$ATTACHE_SIGNING_KEY"}

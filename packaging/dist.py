@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the packages of one built program: `dist.py PROGRAM FOLDER`. `make dist` builds the program and calls it.
+"""Makes the packages of built programs: `dist.py PROGRAM... FOLDER`. `make dist` builds the programs and calls it.
 
 Nothing here compiles or needs root. The same program gives the same bytes: times are SOURCE_DATE_EPOCH, or the time of the last commit, and
 owners and modes are fixed. `docs/releasing.md` lists what is made, and `tests/packages` installs it.
@@ -17,13 +17,12 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "packaging"
 SUMMARY = "Accounts, consent and provable events for software agents"
-#: Names on PyPI and npm: `attache` belongs to others there.
-REGISTRY_NAME = "attache-server"
 #: User of the container image, without a name on the machine.
 UID = 10001
 
@@ -32,15 +31,41 @@ class Unusable(Exception):
     """The packages cannot be made: what is missing, and what to do."""
 
 
+@dataclass(frozen=True)
+class Edition:
+    """How a program is packaged."""
+
+    #: The crate with the program.
+    crate: str
+    #: Name on PyPI and npm: `attache` belongs to others there.
+    registry: str
+    summary: str
+    #: Text of the package there.
+    readme: str
+    #: All packages, or only those without a service.
+    serves: bool
+
+
+EDITIONS = {
+    "attache": Edition("attache", "attache-server", SUMMARY, "README.registry.md", True),
+    "attache-client": Edition("attache-commands", "attache-cli", f"{SUMMARY}: the client", "README.client.md", False),
+}
+
+
 class Program:
-    """The program that is packaged."""
+    """A program that is packaged."""
 
     def __init__(self, path: Path, epoch: int, fast: bool, scratch: Path):
         self.epoch, self.fast, self.scratch = epoch, fast, scratch
+        self.name, self.version = run(path, "--version").split()
+        self.edition = EDITIONS[self.name]
         # The names of functions are a tenth of it. Panics name file and line without them.
-        self.path = scratch / "attache"
+        self.path = scratch / self.name
         run("strip", "--strip-all", "-o", self.path, path)
-        self.version = run(self.path, "--version").split()[1]
+        #: The name in all documents. Where both programs are, it is the one with the server.
+        self.called = scratch / "called" / "attache"
+        self.called.parent.mkdir()
+        self.called.symlink_to(self.path)
         head = run("readelf", "--file-header", self.path)
         machine = re.search(r"Machine:\s+(.*)", head).group(1)
         try:
@@ -57,7 +82,7 @@ class Program:
 
     def text(self, *arguments: str) -> bytes:
         """What the program prints."""
-        return run(self.path, *arguments).encode()
+        return run(self.called, *arguments).encode()
 
 
 def run(*command, env=None, **options) -> str:
@@ -114,7 +139,7 @@ class Tree:
             for path, (mode, owner) in sorted(({folder: (0o755, 0) for folder in folders} | self.folders).items()):
                 add(path, type=tarfile.DIRTYPE, mode=mode, uid=owner, gid=owner)
             for path, target in sorted(self.links.items()):
-                add(path, type=tarfile.SYMTYPE, linkname=target)
+                add(str(Path(top, path)), type=tarfile.SYMTYPE, linkname=target)
             for path, (content, mode) in sorted(self.files.items()):
                 add(str(Path(top, path)), content, mode=mode)
         return out.getvalue()
@@ -135,12 +160,12 @@ def filled(template: str, program: Program, **more) -> bytes:
     return text.encode()
 
 
-def licenses() -> bytes:
-    """The licences of all crates that the program consists of, each text once."""
+def licenses(crate: str) -> bytes:
+    """The licences of all crates that the program of this crate consists of, each text once."""
     metadata = json.loads(run("cargo", "metadata", "--locked", "--format-version", "1", cwd=ROOT, stderr=subprocess.DEVNULL))
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
-    found, todo = set(), [package["id"] for package in metadata["packages"] if package["name"] == "attache"]
+    found, todo = set(), [package["id"] for package in metadata["packages"] if package["name"] == crate]
     while todo:
         one = todo.pop()
         if one not in found:
@@ -164,11 +189,14 @@ def licenses() -> bytes:
 
 
 def archive(program: Program, notices: bytes, out: Path) -> None:
-    """`attache-VERSION-ARCH-linux.tar.zst`: program, licences, manual, completions, unit and configuration."""
-    top = f"attache-{program.version}-{program.arch}-linux"
-    tree = Tree().add("attache", program.path, 0o755).add("LICENSE", ROOT / "LICENSE").add("THIRD-PARTY", notices)
-    tree.add("attache.1", program.text("manual")).add("config.toml", ROOT / "config.toml")
-    tree.add("attache.service", ROOT / "docs/deploy/attache.service").add("CHANGELOG.md", ROOT / "CHANGELOG.md")
+    """`NAME-VERSION-ARCH-linux.tar.zst`: program, licences, manual, completions; with the server also unit and configuration."""
+    top = f"{program.name}-{program.version}-{program.arch}-linux"
+    tree = Tree().add(program.name, program.path, 0o755).add("LICENSE", ROOT / "LICENSE").add("THIRD-PARTY", notices)
+    tree.add("attache.1", program.text("manual")).add("CHANGELOG.md", ROOT / "CHANGELOG.md")
+    if program.edition.serves:
+        tree.add("config.toml", ROOT / "config.toml").add("attache.service", ROOT / "docs/deploy/attache.service")
+    else:
+        tree.links["attache"] = program.name
     for shell, name in SHELLS.items():
         tree.add(f"completions/{name}", program.text("completions", shell))
     level = "-3" if program.fast else "-19"
@@ -212,16 +240,17 @@ def debian(program: Program, notices: bytes, out: Path) -> None:
 
 
 def wheel(program: Program, notices: bytes, out: Path) -> None:
-    """`attache_server-VERSION-py3-none-manylinux_….whl`: the program as a script, as in wheels of other compiled tools."""
-    name = REGISTRY_NAME.replace("-", "_")
+    """`NAME-VERSION-py3-none-manylinux_….whl`: the program as a script, as in wheels of other compiled tools."""
+    edition = program.edition
+    name = edition.registry.replace("-", "_")
     tag = f"py3-none-manylinux_{program.glibc[0]}_{program.glibc[1]}_{program.arch}"
     info = f"{name}-{program.version}.dist-info"
-    readme = (HERE / "README.registry.md").read_text()
+    readme = (HERE / edition.readme).read_text()
     head = [
         "Metadata-Version: 2.4",
-        f"Name: {REGISTRY_NAME}",
+        f"Name: {edition.registry}",
         f"Version: {program.version}",
-        f"Summary: {SUMMARY}",
+        f"Summary: {edition.summary}",
         "License-Expression: Apache-2.0",
         "License-File: LICENSE",
         "License-File: THIRD-PARTY",
@@ -229,7 +258,11 @@ def wheel(program: Program, notices: bytes, out: Path) -> None:
         "Description-Content-Type: text/markdown",
         "Classifier: Private :: Do Not Upload",
     ]
-    tree = Tree().add(f"{name}-{program.version}.data/scripts/attache", program.path, 0o755)
+    scripts = f"{name}-{program.version}.data/scripts"
+    tree = Tree().add(f"{scripts}/{program.name}", program.path, 0o755)
+    if program.name != "attache":
+        # A wheel has no links.
+        tree.add(f"{scripts}/attache", f'#!/bin/sh\nexec "${{0%/*}}/{program.name}" "$@"\n'.encode(), 0o755)
     tree.add(f"{info}/METADATA", "\n".join([*head, "", readme]).encode())
     tree.add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: attache\nRoot-Is-Purelib: false\nTag: {tag}\n".encode())
     tree.add(f"{info}/licenses/LICENSE", ROOT / "LICENSE").add(f"{info}/licenses/THIRD-PARTY", notices)
@@ -239,15 +272,18 @@ def wheel(program: Program, notices: bytes, out: Path) -> None:
 
 def npm(program: Program, notices: bytes, out: Path) -> None:
     """A package with the program for one platform, and the package that people name, which depends on it."""
-    platform = f"{REGISTRY_NAME}-linux-{program.npm_arch}"
+    edition = program.edition
+    platform = f"{edition.registry}-linux-{program.npm_arch}"
     common = {"version": program.version, "license": "Apache-2.0", "private": True}
     licence = {"LICENSE": ROOT / "LICENSE", "THIRD-PARTY": notices}
-    described = {"name": platform, **common, "description": f"{SUMMARY}: the program for Linux on {program.arch}"}
+    described = {"name": platform, **common, "description": f"{edition.summary}: the program for Linux on {program.arch}"}
     described |= {"os": ["linux"], "cpu": [program.npm_arch], "libc": ["glibc"], "files": ["bin", *licence]}
-    packages = [(platform, described, {"bin/attache": (program.path, 0o755)})]
-    described = {"name": REGISTRY_NAME, **common, "description": SUMMARY, "bin": {"attache": "bin/attache.js"}}
+    packages = [(platform, described, {f"bin/{program.name}": (program.path, 0o755)})]
+    names = dict.fromkeys(["attache", program.name], "bin/attache.js")
+    described = {"name": edition.registry, **common, "description": edition.summary, "bin": names}
     described |= {"engines": {"node": ">=18"}, "files": ["bin", *licence], "optionalDependencies": {platform: program.version}}
-    packages.append((REGISTRY_NAME, described, {"bin/attache.js": (HERE / "npm/attache.js", 0o755), "README.md": (HERE / "README.registry.md", 0o644)}))
+    script = filled("npm/attache.js", program, PACKAGE=edition.registry, PROGRAM=program.name)
+    packages.append((edition.registry, described, {"bin/attache.js": (script, 0o755), "README.md": (HERE / edition.readme, 0o644)}))
     for name, described, files in packages:
         tree = Tree().add("package.json", (json.dumps(described, indent=2) + "\n").encode())
         for path, content in licence.items():
@@ -258,7 +294,7 @@ def npm(program: Program, notices: bytes, out: Path) -> None:
         run("npm", "pack", "--silent", "--ignore-scripts", "--pack-destination", out, cwd=folder)
 
 
-def image(program: Program, out: Path) -> None:
+def image(program: Program, _notices: bytes, out: Path) -> None:
     """`attache-VERSION-ARCH.oci.tar`: an OCI image without a shell, of Debian's C library and authorities, and the program."""
     root = program.scratch / "image"
     root.mkdir()
@@ -350,37 +386,34 @@ def sums(out: Path, key: "str | None") -> None:
         run("minisign", "-S", "-s", key, "-m", out / "SHA256SUMS", stderr=sys.stderr)
 
 
-MAKERS = ("archive", "debian", "wheel", "npm", "image")
+#: The packages, and whether they are made of a program without a server.
+MAKERS = {"archive": (archive, True), "debian": (debian, False), "wheel": (wheel, True), "npm": (npm, True), "image": (image, False)}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Makes the packages of one built program.")
-    parser.add_argument("program", type=Path)
+    parser = argparse.ArgumentParser(description="Makes the packages of built programs.")
+    parser.add_argument("programs", type=Path, nargs="+", metavar="PROGRAM")
     parser.add_argument("folder", type=Path, help="where the packages are put; it is emptied first")
     parser.add_argument("--fast", action="store_true", help="compress less, for tests")
     parser.add_argument("--only", choices=MAKERS, action="append", help="make this package only; may be repeated")
-    parser.add_argument("--sbom", type=Path, help="the list of components, which is put beside the packages")
+    parser.add_argument("--sbom", type=Path, action="append", default=[], help="the list of components of a program, in the order of these")
     parser.add_argument("--sign-with", metavar="KEY", help="minisign's secret key")
     arguments = parser.parse_args()
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or run("git", "log", "-1", "--format=%ct", cwd=ROOT))
     shutil.rmtree(arguments.folder, ignore_errors=True)
     arguments.folder.mkdir(parents=True)
     out = arguments.folder.resolve()
-    with tempfile.TemporaryDirectory() as scratch:
-        program = Program(arguments.program, epoch, arguments.fast, Path(scratch))
-        notices = licenses()
-        makers = {
-            "archive": lambda: archive(program, notices, out),
-            "debian": lambda: debian(program, notices, out),
-            "wheel": lambda: wheel(program, notices, out),
-            "npm": lambda: npm(program, notices, out),
-            "image": lambda: image(program, out),
-        }
-        for name in arguments.only or MAKERS:
-            makers[name]()
-        if arguments.sbom:
-            shutil.copyfile(arguments.sbom, out / f"attache-{program.version}-{program.arch}.cdx.json")
-        sums(out, arguments.sign_with)
+    for nth, path in enumerate(arguments.programs):
+        with tempfile.TemporaryDirectory() as scratch:
+            program = Program(path, epoch, arguments.fast, Path(scratch))
+            notices = licenses(program.edition.crate)
+            for name in arguments.only or MAKERS:
+                make, is_of_client = MAKERS[name]
+                if program.edition.serves or is_of_client:
+                    make(program, notices, out)
+            if nth < len(arguments.sbom):
+                shutil.copyfile(arguments.sbom[nth], out / f"{program.name}-{program.version}-{program.arch}.cdx.json")
+    sums(out, arguments.sign_with)
     for file in sorted(out.iterdir()):
         print(f"{file.stat().st_size:>12,}  {file.name}")
 

@@ -4,10 +4,10 @@
 const { spawn } = require("node:child_process");
 const os = require("node:os");
 
-const name = `attache-server-${process.platform}-${process.arch}`;
+const name = `@PACKAGE@-${process.platform}-${process.arch}`;
 let program;
 try {
-  program = require.resolve(`${name}/bin/attache`);
+  program = require.resolve(`${name}/bin/@PROGRAM@`);
 } catch {
   console.error(`attache: the package ${name} is not installed. There are programs for Linux on x64 and arm64 with glibc; npm leaves them out with --omit=optional.`);
   process.exit(1);

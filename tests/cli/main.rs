@@ -14,6 +14,7 @@ mod agent;
 mod attach;
 mod audit;
 mod backup;
+mod client;
 mod configuration;
 mod connect;
 mod demo;

@@ -19,8 +19,12 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// A page that no server may fetch, so that the tour is the same everywhere.
 const TOUR: [&str; 4] = ["demo", "--auto", "--page", "http://10.0.0.1/"];
 
-/// The packages of one kind; `None`, and a message on standard error, if a program that makes them is absent and may be.
+/// The packages of the program of one kind; `None`, and a message on standard error, if a program that makes them is absent and may be.
 fn made(kind: &str, needed: &[&str]) -> Option<TempDir> {
+    made_of(Path::new(env!("CARGO_BIN_EXE_attache")), kind, needed)
+}
+
+fn made_of(program: &Path, kind: &str, needed: &[&str]) -> Option<TempDir> {
     let python = with(Packages::Packages)?;
     for program in needed {
         if !Command::new("which").arg(program).output().unwrap().status.success() {
@@ -32,7 +36,7 @@ fn made(kind: &str, needed: &[&str]) -> Option<TempDir> {
     let out = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/dist.py");
     let arguments = ["--fast", "--only", kind];
-    run(Command::new(python).arg(script).arg(env!("CARGO_BIN_EXE_attache")).arg(out.path()).args(arguments));
+    run(Command::new(python).arg(script).arg(program).arg(out.path()).args(arguments));
     run(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(out.path()));
     Some(out)
 }
@@ -170,6 +174,54 @@ fn npm_packages_start_the_program_and_end_as_it_ends() {
     let wrong = clean(&program, home.path()).args(["status", "--url", "http://127.0.0.1:1"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(7), "{wrong:?}");
     tour(&program);
+}
+
+/// Verifies a proof without a server with an installed client, under both of its names.
+#[track_caller]
+fn verify_with(client: &Path) {
+    let home = tempfile::tempdir().unwrap();
+    let vectors = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/receipt.json");
+    let vectors: Value = serde_json::from_slice(&fs::read(vectors).unwrap()).unwrap();
+    fs::write(home.path().join("receipt.json"), vectors["accepted"][0]["receipt"].to_string()).unwrap();
+    let key = vectors["vkey"].as_str().unwrap();
+    for name in ["attache", "attache-client"] {
+        let program = client.with_file_name(name);
+        assert_eq!(run(clean(&program, home.path()).arg("--version")), format!("attache-client {VERSION}\n"));
+        let said = run(clean(&program, home.path()).args(["verify", "receipt", "receipt.json", "--key", key]));
+        assert!(said.contains("valid"), "{said}");
+    }
+}
+
+#[test]
+fn the_client_alone_installs_with_tar_pip_and_npm_under_both_names() {
+    let client = blackbox::process::client_program();
+    let Some(out) = made_of(&client, "archive", &["zstd", "npm", "node"]) else { return };
+    run(Command::new("tar").arg("--extract").arg("--file").arg(only(out.path(), ".tar.zst")).current_dir(out.path()));
+    let folder = only(out.path(), "-linux");
+    let completions = fs::read_to_string(folder.join("completions/attache")).unwrap();
+    assert!(completions.contains("complete -F _attache "), "they are for the name that people type");
+    let notices = fs::read_to_string(folder.join("THIRD-PARTY")).unwrap();
+    assert!(notices.contains("rustls 0.") && !notices.contains("ractor 0.") && !notices.contains("sqlx "));
+    assert!(!folder.join("config.toml").exists());
+    verify_with(&folder.join("attache"));
+
+    let out = made_of(&client, "wheel", &[]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    run(Command::new("python3").args(["-m", "venv"]).arg(folder.path()));
+    let mut pip = Command::new(folder.path().join("bin/python"));
+    let options = ["-m", "pip", "install", "--no-index", "--disable-pip-version-check"];
+    run(pip.args(options).arg(only(out.path(), ".whl")));
+    verify_with(&folder.path().join("bin/attache"));
+
+    let out = made_of(&client, "npm", &[]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("package.json"), "{}").unwrap();
+    let packages = fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().path());
+    let packages = packages.filter(|path| path.extension().is_some_and(|end| end == "tgz"));
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--offline", "--silent", "--no-audit", "--cache"]).arg(folder.path().join("cache"));
+    run(npm.args(packages).current_dir(folder.path()));
+    verify_with(&folder.path().join("node_modules/.bin/attache"));
 }
 
 #[test]

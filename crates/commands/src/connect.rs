@@ -12,6 +12,7 @@ mod tool_agent;
 mod tool_files;
 
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use clap::Args;
 use client::Credential;
@@ -105,14 +106,30 @@ pub async fn connect(arguments: Arguments) -> Done {
     Ok(())
 }
 
-/// The command with which the tools start this program.
+/// Name of the program without the server.
+const CLIENT: &str = "attache-client";
+
+/// The command with which the tools start the client: `attache-client` if this computer has it in this version, because it starts faster,
+/// and this program otherwise.
 fn program(profile: &str) -> Result<Program, Failure> {
     let path = std::env::current_exe()
         .map_err(|error| Failure::refused(format!("the path of this program is unknown: {error}")))?;
     let folders = std::env::var_os("PATH").unwrap_or_default();
-    let path = lasting(path, std::env::split_paths(&folders)).into_os_string().into_string();
+    let folders = || std::env::split_paths(&folders);
+    let path = client_in(path.parent().map(ToOwned::to_owned).into_iter().chain(folders())).unwrap_or(path);
+    let path = lasting(path, folders()).into_os_string().into_string();
     let path = path.map_err(|path| Failure::refused(format!("the path {} is not UTF-8", path.display())))?;
     Ok(Program { path, profile: profile.to_owned() })
+}
+
+/// The first `attache-client` of this version in these folders.
+fn client_in(mut folders: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+    let version = format!("{CLIENT} {}\n", env!("CARGO_PKG_VERSION"));
+    let is_it = |path: &PathBuf| {
+        let asked = || Command::new(path).arg("--version").stderr(Stdio::null()).output();
+        path.is_absolute() && path.is_file() && asked().is_ok_and(|output| output.stdout == version.as_bytes())
+    };
+    folders.find_map(|folder| Some(folder.join(CLIENT)).filter(is_it))
 }
 
 /// The path that still names this program after an upgrade: a link on `PATH` that leads to it. A package manager moves the link to the
@@ -301,7 +318,32 @@ fn state(change: &FileChange) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn the_client_is_preferred_in_the_version_of_this_program() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = |folder: &str, prints: &str| {
+            std::fs::create_dir(dir.path().join(folder)).unwrap();
+            let path = dir.path().join(folder).join(CLIENT);
+            std::fs::write(&path, format!("#!/bin/sh\necho {prints}\n")).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+            path
+        };
+        program("older", "attache-client 0.0.9");
+        program("other", "hello");
+        let client = program("bin", &format!("attache-client {}", env!("CARGO_PKG_VERSION")));
+        let found = |folders: &[&str]| client_in(folders.iter().map(|folder| dir.path().join(folder)));
+        assert_eq!(found(&["absent", "older", "other", "bin"]), Some(client));
+        assert_eq!(found(&["older", "other"]), None);
+        assert_eq!(
+            client_in([PathBuf::from("bin")].into_iter()),
+            None,
+            "a relative folder means another one in another folder"
+        );
+    }
 
     #[test]
     fn the_path_of_the_program_is_a_link_that_an_upgrade_keeps() {

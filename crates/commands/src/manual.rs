@@ -1,6 +1,8 @@
 //! `attache manual` and `attache completions`: generated from the definitions that parse the arguments.
 
+use std::ffi::OsStr;
 use std::io;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap_complete::Shell;
@@ -19,7 +21,10 @@ pub struct CompletionsArguments {
 /// Prints the completion script of a shell.
 pub fn completions(arguments: &CompletionsArguments, mut program: clap::Command) {
     let mut script = Vec::new();
-    let name = program.get_name().to_owned();
+    // The name that people type: a package may install a program under another one.
+    let path = std::env::args_os().next().map(PathBuf::from);
+    let typed = path.as_deref().and_then(Path::file_name).and_then(OsStr::to_str).filter(|name| !name.contains(' '));
+    let name = typed.unwrap_or(program.get_name()).to_owned();
     clap_complete::generate(arguments.shell, &mut program, name, &mut script);
     print(&script);
 }
