@@ -55,7 +55,6 @@ pub struct Profile {
 
 /// A registered computer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_field_names, reason = "the specification's names")]
 pub struct Machine {
     /// Identity of the computer's user.
     pub user_cuid: UserCuid,
@@ -188,6 +187,7 @@ impl ProfileFolder {
     }
 
     /// A folder in the folder of the profile, with separate files.
+    #[must_use]
     pub fn below(&self, name: &str) -> Self {
         Self { path: self.path.join(name) }
     }

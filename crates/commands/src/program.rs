@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{ArgMatches, Parser};
 
 use crate::failure::{Done, Failure, FailureKind};
@@ -24,8 +25,13 @@ pub struct Invocation<A> {
 
 /// Parses the arguments of this process. Prints help, version or a usage error and exits if they require that.
 pub fn arguments<A: Parser>(additions: &Additions) -> Invocation<A> {
-    let mut program = help::laid_out(A::command(), additions);
-    let parsed = program.try_get_matches_from_mut(std::env::args_os());
+    let mut program = A::command();
+    let mut parsed = program.try_get_matches_from_mut(std::env::args_os());
+    // The layout of the help takes longer than the rest of the parser, and most commands print none.
+    if parsed.as_ref().is_err_and(|error| is_help(error.kind())) {
+        program = help::laid_out(A::command(), additions);
+        parsed = program.try_get_matches_from_mut(std::env::args_os());
+    }
     let parsed = parsed.and_then(|matches| {
         let arguments = A::from_arg_matches(&matches).map_err(|error| error.format(&mut program))?;
         Ok(Invocation { arguments, is_json: asks_for_json(&matches) })
@@ -39,6 +45,10 @@ pub fn arguments<A: Parser>(additions: &Additions) -> Invocation<A> {
         }
         error.exit()
     })
+}
+
+fn is_help(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand)
 }
 
 /// Whether the command has the option `--json`, and it is set.

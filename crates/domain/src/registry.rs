@@ -20,6 +20,12 @@ use self::summary::{Summaries, SummaryEntry};
 /// Text of the built-in registry, in TOML.
 pub const DEFAULT: &str = include_str!("registry/default.toml");
 
+/// The lane of a built-in type, without compiling any schema; `None` if there is none of this name.
+pub fn built_in_lane(event_type: &str) -> Result<Option<Lane>, RegistryError> {
+    let RegistryFile { events, .. } = toml::from_str(DEFAULT)?;
+    Ok(events.into_iter().find(|entry| entry.event_type == event_type).map(|entry| entry.lane))
+}
+
 /// The accepted event types, with compiled payload schemas.
 pub struct Registry {
     types: BTreeMap<String, EventType>,
@@ -286,6 +292,9 @@ mod tests {
     #[test]
     fn type_then_lane_then_payload() {
         let registry = Registry::built_in().unwrap();
+        for name in registry.names().chain(["memory.dreamt"]) {
+            assert_eq!(built_in_lane(name).unwrap(), registry.lane_of(name), "{name}");
+        }
         assert_eq!(registry.judge(&event(|_| {})), Ok(()));
         let refusal = |change: fn(&mut Value)| registry.judge(&event(change)).unwrap_err().to_string();
         let unknown = refusal(|event| {

@@ -129,6 +129,7 @@ impl EventDraft {
     }
 
     /// Fills absent values with the defaults.
+    #[must_use]
     pub fn or(self, defaults: &Defaults) -> Self {
         Self {
             lane: self.lane.or(defaults.lane),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use client::Error;
 use domain::consent::ConsentLevel;
 use domain::lane::Lane;
-use domain::registry::Registry;
+use domain::registry::built_in_lane;
 use serde_json::{Value, json};
 use wire::consent::ConsentAnswer;
 
@@ -85,7 +85,7 @@ impl EventSender {
         if report.is_some() {
             return Ok(report);
         }
-        let built_in = Registry::built_in().map_err(Failure::caused)?.lane_of(event_type);
+        let built_in = built_in_lane(event_type).map_err(Failure::caused)?;
         Ok(built_in.filter(|_| self.registry.as_ref().is_some_and(BTreeMap::is_empty)))
     }
 
