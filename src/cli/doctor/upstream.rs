@@ -180,6 +180,15 @@ async fn embedded(
     if let Err(error) = log.check_sequence().await {
         findings.push(Finding::bad(STATISTICS, reasons(&error), advice(&error)));
     }
+    if let Ok(Some(version)) = log.distributed_by_citus().await {
+        findings.push(Finding::doubtful(
+            STATISTICS,
+            format!(
+                "the log is distributed by Citus {version}: an event costs several times the CPU of PostgreSQL alone"
+            ),
+            "use it to try it out; docs/operations.md, PostgreSQL, names the ways to more events",
+        ));
+    }
     match record(main).await {
         Some(Ok((store, _))) => {
             findings.push(installed(store, &log).await);

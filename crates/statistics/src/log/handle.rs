@@ -103,6 +103,12 @@ impl Log {
         pool.migrate(&SQLITE, &POSTGRES).await?;
         let mut log = Self::over(pool, clock, rng);
         log.check_sequence().await?;
+        if let Some(version) = log.distributed_by_citus().await? {
+            tracing::warn!(
+                citus = version,
+                "Citus has distributed the log: an event costs several times the CPU of PostgreSQL alone"
+            );
+        }
         log.begin(origin).await?;
         match log.follow_stored_halt().await {
             // A halted log can be read, and the operator starts its next epoch.
@@ -147,6 +153,17 @@ impl Log {
             Some((sequence, cache)) if cache > 1 => Err(LogError::CachedSequence { sequence, cache }),
             _ => Ok(()),
         }
+    }
+
+    /// The version of Citus, if it has distributed this log.
+    #[boxed]
+    pub async fn distributed_by_citus(&self) -> Result<Option<String>, LogError> {
+        const ASKING: &str = "ask whether Citus has distributed the log";
+        let Pool::Postgres(pool) = &self.pool else { return Ok(None) };
+        let version: Option<String> = scalar(sql::postgres::CITUS).fetch_optional(pool).await.during(ASKING)?;
+        let Some(version) = version else { return Ok(None) };
+        let is_distributed: bool = scalar(sql::postgres::IS_DISTRIBUTED).fetch_one(pool).await.during(ASKING)?;
+        Ok(is_distributed.then_some(version))
     }
 
     /// Adds to each event of a page of activity the sentence that the registry makes of it.

@@ -1,7 +1,6 @@
 //! The state of the sequencer's lease in the process that has it (PostgreSQL).
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -17,8 +16,8 @@ struct Held {
 
 impl SequencerLease {
     /// Records a lease that was acquired or renewed. The fence increases if another process had the lease in between.
-    pub(super) fn taken(&self, fence: i64, held_for: Duration) {
-        let held = Held { fence, until: Instant::now() + held_for };
+    pub(super) fn taken(&self, fence: i64, until: Instant) {
+        let held = Held { fence, until };
         let previous = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(held);
         if previous.is_none_or(|previous| previous.fence != fence) {
             tracing::info!(fence, "this node has the lease of the sequencer and signs the log");

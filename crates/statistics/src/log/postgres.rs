@@ -15,6 +15,7 @@ use std::time::Duration;
 use domain::Digest;
 use store::pool::{PostgresPool, query, scalar};
 use store::{Pool, in_transaction};
+use tokio::time::Instant;
 
 pub use self::judge::StoredHead;
 pub use self::order::{WaitingEvent, in_chain_order};
@@ -31,6 +32,21 @@ use proofs::merkle::tile::{TileId, Tiles};
 /// Time after which the lease of a silent sequencer expires. The lease only avoids duplicate work; the size of the tree and the fence
 /// guarantee that a tree grows once.
 const LEASE_MS: i64 = 2_000;
+
+/// The clock of the database, read once.
+#[derive(Debug, Clone, Copy)]
+struct DatabaseTime {
+    now_ms: i64,
+    /// When the response was here, so that no later time is ahead of that clock.
+    read_at: Instant,
+}
+
+impl DatabaseTime {
+    fn at_ms(self, instant: Instant) -> i64 {
+        let passed = instant.saturating_duration_since(self.read_at).as_millis();
+        self.now_ms.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX))
+    }
+}
 
 impl Log {
     /// Releases the lease, so that another process need not wait until it expires.
@@ -58,9 +74,11 @@ impl Log {
     pub(super) async fn sequence_on_postgres(&self, events_max: u32) -> Result<Sequenced, LogError> {
         let state: sql::State =
             query(postgres::STATE).fetch_one(self.postgres()).await.during("read the state of the tree")?;
+        let clock = DatabaseTime { now_ms: state.now_ms, read_at: Instant::now() };
         let size = u64::try_from(state.size).map_err(|_| LogError::Corrupt("tree.size"))?;
         let idle = Sequenced { added: 0, tree_size: size };
-        let is_held_elsewhere = state.holder.is_some_and(|holder| holder != self.holder) && state.lease_ms > 0;
+        let is_held_elsewhere =
+            state.holder.is_some_and(|holder| holder != self.holder) && state.held_until_ms > clock.now_ms;
         if is_held_elsewhere {
             self.lease.lost();
         }
@@ -68,11 +86,11 @@ impl Log {
         if !self.vouches_for(&state, is_to_grow).await? || !is_to_grow {
             return Ok(idle);
         }
-        let Some(mut fence) = self.lease().await? else { return Ok(idle) };
+        let Some(mut fence) = self.lease(clock).await? else { return Ok(idle) };
         let waiting = self.next_events(events_max).await?;
         if !self.lease.is_held() {
             // The search for predecessors took longer than the lease.
-            let Some(renewed) = self.lease().await? else { return Ok(idle) };
+            let Some(renewed) = self.lease(clock).await? else { return Ok(idle) };
             fence = renewed;
         }
         if waiting.is_empty() {
@@ -105,12 +123,13 @@ impl Log {
     }
 
     /// Acquires or renews the lease; returns the fence, or `None` while another process has the lease.
-    async fn lease(&self) -> Result<Option<i64>, LogError> {
-        let lease = scalar(postgres::LEASE).bind(self.holder).bind(LEASE_MS);
+    async fn lease(&self, clock: DatabaseTime) -> Result<Option<i64>, LogError> {
+        let asked = Instant::now();
+        let lease = scalar(postgres::LEASE).bind(self.holder).bind(LEASE_MS).bind(clock.at_ms(asked));
         let fence: Option<i64> =
             lease.fetch_optional(self.pool.writer()).await.during("take the lease of the sequencer")?;
         match fence {
-            Some(fence) => self.lease.taken(fence, Duration::from_millis(LEASE_MS.unsigned_abs())),
+            Some(fence) => self.lease.taken(fence, asked + Duration::from_millis(LEASE_MS.unsigned_abs())),
             None => self.lease.lost(),
         }
         Ok(fence)

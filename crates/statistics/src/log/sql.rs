@@ -153,7 +153,8 @@ store::row! {
         pub holder: Option<Uuid>,
         pub halted: Option<String>,
         pub recovering: bool,
-        pub lease_ms: i64,
+        pub held_until_ms: i64,
+        pub now_ms: i64,
         pub waiting: bool,
     }
 }

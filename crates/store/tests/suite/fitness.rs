@@ -304,3 +304,31 @@ async fn a_statement_is_not_cut_off_because_another_server_does_not_know_it() {
     assert_eq!(slow.unwrap(), 7);
     assert!(relay.accepted() > accepted, "the other server was asked");
 }
+
+/// Citus writes such a certificate and switches TLS on. libpq accepts it, so an operator sees no fault of the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_of_version_1_is_named_with_the_remedy() {
+    const FILES: [(&str, &str); 2] = [
+        ("server.crt", include_str!("version_1_certificate/server.crt")),
+        ("server.key", include_str!("version_1_certificate/server.key")),
+    ];
+    let Some(server) = cluster().await else { return };
+    migrated(&server).await.close().await;
+    let mut operator = connect(&server.url).await;
+    for (name, content) in FILES {
+        // PostgreSQL writes its own files: they have to belong to its user.
+        let lines = content.trim().replace('\n', "','");
+        run(&mut operator, &format!("COPY (SELECT unnest(ARRAY['{lines}'])) TO PROGRAM 'umask 077; cat > {name}'"))
+            .await;
+    }
+    for statement in ["ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()"] {
+        run(&mut operator, statement).await;
+    }
+    let error = eventually("new connections are offered TLS", async || {
+        Store::open(&settings(&server.url), "".as_ref()).await.err()
+    })
+    .await;
+    let reasons = domain::reasons(&error);
+    assert!(reasons.contains("X.509 version 1") && reasons.contains("sslmode=disable"), "{reasons}");
+    Store::open(&settings(&format!("{}?sslmode=disable", server.url)), "".as_ref()).await.unwrap().close().await;
+}

@@ -101,18 +101,18 @@ pub const APPEND: &str = "WITH c AS MATERIALIZED (
     SELECT h.chain, w.chain IS NOT NULL AS won, h.taken, h.found_epoch AS chain_epoch, h.found_seq AS seq, h.found_self AS self,
         h.found_event AS event_id, h.found_moves AS moves
     FROM h LEFT JOIN won w ON w.chain = h.chain";
-/// The tree, the key, the lease (milliseconds left by the database's clock), whether events wait for a place, the reason of a halt, and
-/// whether the server is a standby.
+/// The tree, the key, the lease, the time of the database's clock, whether events wait for a place, the reason of a halt, and whether the
+/// server is a standby.
 pub const STATE: &str =
     "SELECT t.size, t.root, t.vkey, k.name, k.seed, s.holder, s.halted, pg_is_in_recovery() AS recovering,
-        s.held_until_ms - CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS lease_ms,
+        s.held_until_ms, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) AS now_ms,
         EXISTS (SELECT 1 FROM unsequenced) AS waiting
     FROM tree t CROSS JOIN sequencer s CROSS JOIN log_keys k WHERE k.retired_at IS NULL";
-/// Acquires or renews the lease, unless another process has it; returns the fence. Parameters: holder, milliseconds.
+/// Acquires or renews the lease, unless another process has it; returns the fence. Parameters: holder, milliseconds, and the time of
+/// [`STATE`], because Citus accepts no volatile function in an update of a distributed table.
 pub const LEASE: &str = "UPDATE sequencer SET fence = CASE WHEN holder = $1 THEN fence ELSE fence + 1 END, holder = $1,
-        held_until_ms = CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT) + $2
-    WHERE id = 1 AND (holder IS NULL OR holder = $1
-        OR held_until_ms < CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)) RETURNING fence";
+        held_until_ms = $3 + $2
+    WHERE id = 1 AND (holder IS NULL OR holder = $1 OR held_until_ms < $3) RETURNING fence";
 /// At most `$1` events without a place, with the smallest numbers, as [`WaitingEvent`](super::super::postgres::WaitingEvent).
 pub const WAITING: &str = "SELECT event, leaf_hash, follows FROM unsequenced ORDER BY event LIMIT $1";
 /// The events without a place among some events (`$1`), and their predecessors in their chains; at most `$2`, each with its predecessor.
@@ -151,6 +151,13 @@ pub const LEASE_END: &str = "UPDATE sequencer SET holder = NULL WHERE id = 1 AND
 /// `(name, cache)` of the sequence of the numbers of events.
 pub const SEQUENCE: &str = "SELECT pg_get_serial_sequence('events', 'id'), seqcache FROM pg_sequence
     WHERE seqrelid = CAST(pg_get_serial_sequence('events', 'id') AS REGCLASS)";
+
+/// The version of Citus, if it is installed.
+pub const CITUS: &str = "SELECT extversion FROM pg_extension WHERE extname = 'citus'";
+
+/// Whether Citus has distributed the table of events; requires [`CITUS`].
+pub const IS_DISTRIBUTED: &str =
+    "SELECT EXISTS (SELECT 1 FROM pg_dist_partition WHERE logicalrelid = CAST('events' AS REGCLASS))";
 
 /// Events from a place on, in the order of the tree. Parameters: place, maximum number of events.
 pub const EVENTS_PLACED: &str = joined!(

@@ -80,6 +80,12 @@ pub(super) enum Unfit {
     /// The setting could lose acknowledged writes, and a session cannot change it.
     #[error("{0} is {1}, so that acknowledged writes could be lost")]
     Unsafe(&'static str, String),
+    /// Only OpenSSL reads certificates of this version; Citus writes one.
+    #[error(
+        "the certificate of the server is of X.509 version 1, which rustls does not read: renew it as version 3, or add sslmode=disable to \
+         database.url on a network that you trust"
+    )]
+    OldCertificate,
     /// The server ignored a setting.
     #[error("search_path is {0}, although the session has set another")]
     Path(String),
@@ -96,6 +102,14 @@ impl Unfit {
     pub(super) fn of(error: &Error) -> Option<&Self> {
         let Error::Io(error) = error else { return None };
         error.get_ref()?.downcast_ref()
+    }
+}
+
+/// Replaces an error that names no remedy.
+fn explained(error: Error) -> Error {
+    match error {
+        Error::Tls(source) if source.to_string().contains("UnsupportedCertVersion") => Unfit::OldCertificate.into(),
+        error => error,
     }
 }
 
@@ -121,7 +135,7 @@ impl Session {
         open.fetch_add(1, Ordering::AcqRel);
         let counted = Counted(Arc::clone(open));
         let opening = async {
-            let mut connection = server.options.connect().await?;
+            let mut connection = server.options.connect().await.map_err(explained)?;
             let facts = greeting.exchange(&mut connection).await?;
             Ok((connection, facts))
         };
