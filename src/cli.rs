@@ -1,6 +1,6 @@
 //! The command line: one binary, one file per command (`docs/decisions/0019-one-binary.md`).
 //!
-//! The commands of the client are the crate `commands`; this module adds those of the server and of its operator.
+//! The commands of the client are the crate `commands`; this module adds the commands of the server and of its operator.
 
 mod acts;
 mod admin;

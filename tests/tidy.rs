@@ -261,6 +261,20 @@ fn both_migration_folders_have_the_same_files() {
     }
 }
 
+/// Engines such as Citus refuse an index and another command in one string, and a migration is one string.
+#[test]
+fn a_migration_of_the_log_on_postgresql_is_one_command() {
+    let commands = |path: &Path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().filter(|line| !line.starts_with("--") && line.trim_end().ends_with(';')).count()
+    };
+    let mut migrations = files_in(&root().join("migrations/statistics/postgres"), &["sql"]);
+    assert!(commands(&migrations.remove(0)) > 10, "the first one makes all tables, before any of them is distributed");
+    for migration in migrations {
+        assert_eq!(commands(&migration), 1, "{}", migration.display());
+    }
+}
+
 /// Main database and log share connections to PostgreSQL, with both schemas in the search path. The statements of the log name the schema
 /// of a table that exists in both.
 #[test]

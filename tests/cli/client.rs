@@ -1,4 +1,4 @@
-//! `attache-client`: a computer without the program of the server is connected, records, remembers and verifies.
+//! `attache-client` connects a computer that has no server's program: it records, remembers and verifies.
 
 use std::fs;
 
@@ -22,13 +22,13 @@ async fn a_computer_with_the_client_alone_records_remembers_and_verifies() {
     // A hook, as the tool runs it; its sender is a process of the same program.
     let settings: Value =
         serde_json::from_str(&fs::read_to_string(home.dir.path().join(".claude/settings.json")).unwrap()).unwrap();
-    let command = settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"].as_str().unwrap();
+    let command = settings["hooks"]["PostToolUse"][0]["hooks"][0]["command"].as_str().unwrap();
     assert!(command.starts_with(client_program().to_str().unwrap()), "{command}");
     assert_eq!(home.run_with_input(&["hook", "claude-code"], &tool_call("t1", "ls")).said(), "");
     sent(&home).await;
     let activity = home.run(&["activity", "--json"]).json();
     let event =
-        activity["events"].as_array().unwrap().iter().find(|event| event["event_type"] == "tool.called").unwrap();
+        activity["events"].as_array().unwrap().iter().find(|event| event["event_type"] == "skill.invoked").unwrap();
     let id = event["event_id"].as_str().unwrap();
     let proof = home.dir.path().join("proof.json");
     home.run(&["verify", id, "--out", proof.to_str().unwrap()]).said();

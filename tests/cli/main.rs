@@ -19,6 +19,7 @@ mod configuration;
 mod connect;
 mod demo;
 mod doctor;
+mod engines;
 mod event_again;
 mod event_send;
 mod event_tail;

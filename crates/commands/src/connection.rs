@@ -17,7 +17,7 @@ const URL: &str = "http://127.0.0.1:8080";
 /// Options of every command that sends requests to a server.
 #[derive(Debug, Clone, Args)]
 pub struct Remote {
-    /// Base URL of the server [default: that of the profile, or <http://127.0.0.1:8080>]
+    /// Base URL of the server
     #[arg(long, help = "Base URL of the server [default: that of the profile, or http://127.0.0.1:8080]")]
     #[arg(alias = "server", env = "ATTACHE_URL", value_name = "URL", help_heading = "Server")]
     pub url: Option<String>,

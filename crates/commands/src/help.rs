@@ -22,14 +22,14 @@ pub const GROUPS: Groups = &[
 /// The last group.
 pub const MORE: (&str, &[&str]) = ("More", &["completions", "manual", "help"]);
 
-/// What a program adds to the help of the client's commands.
+/// Additions of a program to the help of the client's commands.
 #[derive(Debug, Clone, Copy)]
 pub struct Additions {
     /// Groups of further commands.
     pub groups: Groups,
     /// Examples of further commands.
     pub examples: &'static [Examples],
-    /// The option of each of them that names the configuration.
+    /// The option of these commands that names the configuration.
     pub configuration: &'static str,
     /// The first line below the options of the whole program.
     pub hint: &'static str,

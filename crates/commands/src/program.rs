@@ -59,7 +59,7 @@ fn asks_for_json(matches: &ArgMatches) -> bool {
     }
 }
 
-/// Runs `work` in a runtime of its own.
+/// Runs `work` in a new runtime.
 pub fn run(work: impl Future<Output = Done>) -> Done {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::refused(format!("the runtime cannot start: {error}")))?;

@@ -1,4 +1,4 @@
-//! `attache-client` as a program: what it has, and what only `attache` has. `tests/cli/client.rs` runs it with a server.
+//! The commands of the program `attache-client`. `tests/cli/client.rs` runs it with a server.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 

@@ -41,7 +41,7 @@ pub struct WorkerCommand {
 }
 
 impl WorkerCommand {
-    /// A program of attache, whose hidden command [`EXTRACT_WORKER`] calls [`main`].
+    /// A program of attache: its hidden command [`EXTRACT_WORKER`] calls [`main`].
     pub fn of(program: PathBuf) -> Self {
         Self { program, args: vec![EXTRACT_WORKER.into()] }
     }

@@ -165,7 +165,7 @@ pub fn program() -> OsString {
     env::var_os("CARGO_BIN_EXE_attache").unwrap_or_else(|| panic!("not run by cargo as a test of the package attache"))
 }
 
-/// `attache-client`, which cargo builds beside it for the tests of its own package.
+/// The program `attache-client`, which cargo builds into the same folder for the tests of its package.
 pub fn client_program() -> PathBuf {
     let path = Path::new(&program()).with_file_name("attache-client");
     assert!(path.exists(), "{} is missing: run the tests with --workspace", path.display());

@@ -107,10 +107,7 @@ impl Unfit {
 
 /// Replaces an error that names no remedy.
 fn explained(error: Error) -> Error {
-    match error {
-        Error::Tls(source) if source.to_string().contains("UnsupportedCertVersion") => Unfit::OldCertificate.into(),
-        error => error,
-    }
+    if domain::reasons(&error).contains("UnsupportedCertVersion") { Unfit::OldCertificate.into() } else { error }
 }
 
 /// Counts an open connection until it is dropped.
