@@ -6,7 +6,7 @@
 //! | module | task |
 //! |---|---|
 //! | [`fetch`] | fetches URLs, on the public web only |
-//! | [`extract`](::extract), a separate crate, | converts pages and files to Markdown, in a separate process |
+//! | [`extract`], a separate crate, | converts pages and files to Markdown, in a separate process |
 //! | [`filter`] | drops content that the account does not want |
 //! | [`chunk`] | splits Markdown into chunks |
 //! | [`embed`] | embeds chunks as vectors |
