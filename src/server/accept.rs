@@ -201,10 +201,9 @@ pub async fn accept<L: Listener>(
     listener: L,
     service: Service,
     mut door: Door,
-    limits: impl Into<Live<ConnectionLimits>>,
+    limits: Live<ConnectionLimits>,
     phases: Phases,
 ) {
-    let limits = limits.into();
     let graceful = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {

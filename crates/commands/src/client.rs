@@ -15,7 +15,7 @@ use crate::{
 /// A command of the client.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Extract the text of a page or PDF from standard input (started by the server)
+    /// Extract the text of a page or PDF from standard input (started by this program)
     #[command(hide = true, name = EXTRACT_WORKER)]
     ExtractWorker,
     /// Connect this computer to a server: one approval for events and memory

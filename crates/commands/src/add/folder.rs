@@ -259,7 +259,7 @@ async fn read_if_changed(
     Ok(Some(Changed { path: named, added: AddedFile { server, sha256, spaces: errand.spaces.clone() }, note }))
 }
 
-/// A note from a file of a known type. The sandboxed extraction process of the server reads pages and PDFs.
+/// A note from a file of a known type. A sandboxed process of this program reads pages and PDFs.
 pub async fn note_of(path: &Path, bytes: Vec<u8>) -> Result<Note, String> {
     let media_type = media_type(path).ok_or_else(|| "is not of a known type".to_owned())?;
     let name = || path.file_name().map(|name| name.to_string_lossy().into_owned());
