@@ -12,7 +12,9 @@
 //! **If it crashes:** the next pass reads the stored checkpoint from the main database.
 
 use domain::Clock;
+use domain::log_part::LogPart;
 use statistics::log::{Continuity, Log, LogError, LogHead, MemoryFault};
+use statistics::parts::PartSlot;
 use store::installation::RememberedLog;
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
@@ -22,8 +24,10 @@ use supervision::periodic::{Next, Pass, PassError};
 pub struct Anchor {
     /// The main database.
     pub store: Store,
-    /// The embedded log that is compared.
-    pub log: Log,
+    /// The part of the embedded log that is compared.
+    pub part: LogPart,
+    /// Its log, once it is open.
+    pub log: PartSlot,
     /// The clock of the server.
     pub clock: Clock,
 }
@@ -58,32 +62,30 @@ impl Anchor {
     /// Stores the newest checkpoint of the log, if it continues the stored one.
     #[boxed]
     pub async fn settle(&self) -> Result<(), NotRemembered> {
+        // A part that is not open has no new checkpoint.
+        let Some(log) = self.log.get() else { return Ok(()) };
         // Either write is attempted even if the other one fails.
-        let outside = self.log.remember(true).await;
-        self.settle_facts().await?;
+        let outside = log.remember(true).await;
+        self.settle_facts(log).await?;
         Ok(outside?)
     }
 
-    async fn settle_facts(&self) -> Result<(), NotRemembered> {
+    async fn settle_facts(&self, log: &Log) -> Result<(), NotRemembered> {
         // Read before the log, so that the log head read below is at least as new.
-        let known = self.store.installation().await?.and_then(|installation| installation.log);
-        let head = remembered(self.log.head().await?);
+        let known = self.store.log_remembered(self.part).await?;
+        let head = remembered(log.head().await?);
         if known.as_ref() == Some(&head) {
             return Ok(());
         }
         // A different key means another epoch; the start with `--new-log` stores that checkpoint in the main database itself.
-        if let Some(known) = known.filter(|known| known.vkey == head.vkey)
-            && !self.is_continued(&known).await?
-        {
-            return Err(NotRemembered::Replaced { size: known.size });
+        if let Some(known) = known.filter(|known| known.vkey == head.vkey) {
+            let seen = known.opened().ok_or(NotRemembered::Unreadable)?;
+            if log.continues(&known.vkey, &seen).await? != Continuity::Continues {
+                return Err(NotRemembered::Replaced { size: known.size });
+            }
         }
-        self.store.installation_remember(&head, self.clock.now()).await?;
+        self.store.log_remember(self.part, &head, self.clock.now()).await?;
         Ok(())
-    }
-
-    async fn is_continued(&self, known: &RememberedLog) -> Result<bool, NotRemembered> {
-        let seen = known.opened().ok_or(NotRemembered::Unreadable)?;
-        Ok(self.log.continues(&known.vkey, &seen).await? == Continuity::Continues)
     }
 }
 

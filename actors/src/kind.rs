@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use domain::Rng;
+use domain::log_part::LogPart;
 use supervision::{ActorSettings, Jitter, Kind};
 
 /// Defines the enum from its rows: description, variant, name, built-in limits.
@@ -49,6 +50,8 @@ macro_rules! kinds {
 kinds! {
     /// Finds computers by their secrets, many requests in one statement (PostgreSQL only).
     Lookup = "lookup", GROUPED;
+    /// Opens parts of the log after their servers were away.
+    Parts = "parts", PERIODIC;
     /// Commits events to the embedded log, many in one transaction.
     Intake = "intake", GROUPED;
     /// Assigns tree positions to new events and signs checkpoints.
@@ -57,6 +60,10 @@ kinds! {
     Anchor = "anchor", PERIODIC;
     /// Asks witnesses to cosign the newest checkpoint of the embedded log.
     Witness = "witness", PERIODIC;
+    /// Counts usage.
+    Meter = "meter", PERIODIC;
+    /// Adds new events of the embedded log to the sums of their sessions.
+    AgentSessions = "agent_sessions", PERIODIC;
     /// Commits held events, many in one transaction.
     Hold = "hold", GROUPED;
     /// Sends mail.
@@ -95,10 +102,6 @@ kinds! {
     Outbox = "outbox", PERIODIC;
     /// Reads changes that other processes made.
     Watch = "watch", PERIODIC;
-    /// Counts usage.
-    Meter = "meter", PERIODIC;
-    /// Adds new events of the embedded log to the sums of their sessions.
-    AgentSessions = "agent_sessions", PERIODIC;
     /// Stores when computers were last seen.
     Presence = "presence", PERIODIC;
     /// Stores the quota usage of event senders.
@@ -161,6 +164,39 @@ impl Kind for ActorKind {
     /// senders at once.
     fn has_spans(self) -> bool {
         !matches!(self, Self::Lookup | Self::Intake | Self::Hold)
+    }
+}
+
+/// A kind of actor of one part of the log. Kinds of further parts have its number in their names.
+#[derive(Debug, Clone, Copy)]
+pub struct PartKind {
+    kind: ActorKind,
+    name: &'static str,
+}
+
+impl PartKind {
+    /// The kind of a part. Called once for each configured part: the name stays in memory.
+    pub fn new(kind: ActorKind, part: LogPart) -> Self {
+        let name = if part.is_first() { kind.name() } else { Box::leak(format!("{kind}_{part}").into_boxed_str()) };
+        Self { kind, name }
+    }
+}
+
+impl From<ActorKind> for (ActorKind, PartKind) {
+    fn from(kind: ActorKind) -> Self {
+        (kind, PartKind::new(kind, LogPart::FIRST))
+    }
+}
+
+impl Kind for PartKind {
+    const METRICS_PREFIX: &'static str = ActorKind::METRICS_PREFIX;
+
+    fn name(self) -> &'static str {
+        self.name
+    }
+
+    fn has_spans(self) -> bool {
+        Kind::has_spans(self.kind)
     }
 }
 

@@ -34,5 +34,5 @@ pub mod webhook;
 pub mod witness;
 
 pub use infra_error::InfraError;
-pub use kind::{ActorKind, jitter};
+pub use kind::{ActorKind, PartKind, jitter};
 pub use supervision::{Unavailable, detached};

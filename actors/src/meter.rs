@@ -17,9 +17,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::Timestamp;
 use domain::ids::EventId;
-use domain::recorder::Recorder;
+use domain::log_part::LogPart;
+use domain::recorder::{Recorder, Recorders};
 use domain::usage::{Day, QuotaUsed, UsageWindow};
 use statistics::log::Log;
+use statistics::parts::Logs;
 use store::Store;
 use store::usage::UsageDay;
 use supervision::periodic::{Next, Pass, PassError};
@@ -46,7 +48,7 @@ pub struct Usage {
 
 #[derive(Debug, Clone)]
 enum Source {
-    Log(Box<Log>),
+    Log(Logs),
     ReceiptCounter(Arc<ReceiptCounter>),
 }
 
@@ -54,7 +56,7 @@ impl Usage {
     /// Counts the events that go to `upstream`.
     pub fn new(store: Store, upstream: &Upstream) -> Self {
         let source = match upstream {
-            Upstream::Embedded { log, .. } => Source::Log(Box::new(log.clone())),
+            Upstream::Embedded { log, .. } => Source::Log(log.clone()),
             Upstream::External(_) => Source::ReceiptCounter(Arc::default()),
         };
         Self { store, source }
@@ -70,11 +72,12 @@ impl Usage {
 
     /// Usage of the computers in a window, up to now.
     #[boxed]
-    pub async fn of(&self, computers: &[Recorder], window: UsageWindow) -> Result<QuotaUsed, InfraError> {
+    pub async fn of(&self, recorders: &Recorders, window: UsageWindow) -> Result<QuotaUsed, InfraError> {
+        let computers = &recorders.computers;
         match &self.source {
             Source::Log(log) => {
                 let counted = self.store.usage_of(computers, window).await?;
-                let beyond = log.usage_beyond(counted.leaves, computers, window, BEYOND_MAX).await;
+                let beyond = log.usage_beyond(&counted, recorders, window, BEYOND_MAX).await;
                 let beyond = beyond.map_err(|error| InfraError::Internal(domain::reasons(&error)))?;
                 Ok(counted.used + beyond)
             }
@@ -87,10 +90,14 @@ impl Usage {
         }
     }
 
-    /// Counts further leaves, or writes counts that are only in memory.
-    async fn settle(&self) -> Result<Next, PassError> {
+    /// Counts further leaves of a part, or writes counts that are only in memory.
+    async fn settle(&self, part: LogPart) -> Result<Next, PassError> {
         match &self.source {
-            Source::Log(log) => self.follow(log).await,
+            // A part that is not open has no new leaves.
+            Source::Log(logs) => match logs.get(part) {
+                Ok(log) => self.follow(part, log).await,
+                Err(_) => Ok(Next::Idle),
+            },
             Source::ReceiptCounter(tally) => tally.flush(&self.store).await.map(|()| Next::AfterPause),
         }
     }
@@ -104,31 +111,36 @@ impl Usage {
         }
     }
 
-    async fn follow(&self, log: &Log) -> Result<Next, PassError> {
-        let counted = self.store.usage_counted().await?;
+    async fn follow(&self, part: LogPart, log: &Log) -> Result<Next, PassError> {
+        let counted = self.store.usage_counted(part).await?;
         let (until, days) = log.usage_from(counted, LEAVES_MAX).await?;
         if until == counted {
             return Ok(Next::Idle);
         }
         domain::failpoint!("meter.count");
         // The write does nothing if another node has counted these leaves; more may follow.
-        self.store.usage_count(counted, until, &days).await?;
+        self.store.usage_count(part, counted, until, &days).await?;
         domain::failpoint!("meter.counted");
         // Log spans end at transaction boundaries, so a full pass may count a little less than the maximum.
         Ok(Next::at_once_if(until - counted > u64::from(LEAVES_MAX) / 2))
     }
 }
 
-/// One step of counting.
+/// One step of counting the leaves of a part.
 #[derive(Debug, Clone)]
-pub struct UsageMeter(pub Usage);
+pub struct UsageMeter {
+    /// The counts.
+    pub usage: Usage,
+    /// The part.
+    pub part: LogPart,
+}
 
 impl Pass for UsageMeter {
     type Memory = ();
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("meter.pass");
-        self.0.settle().await
+        self.usage.settle(self.part).await
     }
 }
 

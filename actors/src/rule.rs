@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use domain::clock::{date_time, delta};
 use domain::ids::{Email, UserAccountId};
+use domain::log_part::LogPart;
 use domain::mail::{MailNames, rule_matched, weekly_digest};
 use domain::recorder::{Recorder, Recorders};
 use domain::registry::{Registry, Tone};
@@ -26,6 +27,7 @@ use domain::{Clock, Rng, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use statistics::log::{Log, RecordedEvent};
+use statistics::parts::Logs;
 use store::rule::{DigestWrite, RuleCursor, RuleWrite, SEEN_MAX, StoredRule, Watch, WatchWrite};
 use store::{Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
@@ -84,8 +86,8 @@ impl RuleSettings {
 pub struct RulePass {
     /// The database of rules.
     pub store: Store,
-    /// The log of recorded events.
-    pub log: Log,
+    /// The parts of the log of recorded events.
+    pub logs: Logs,
     /// The registry of event types.
     pub registry: Arc<Registry>,
     /// The clock of the server.
@@ -128,13 +130,32 @@ impl Pass for RulePass {
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("rule.pass");
-        let Some(cursor) = self.store.rule_cursor().await? else { return Ok(Next::Idle) };
+        if self.store.rule_cursor(LogPart::FIRST).await?.is_none() {
+            return Ok(Next::Idle);
+        }
         for (account, since) in self.store.accounts_to_learn(LEARNED_MAX).await? {
             self.learn(&account, since).await?;
         }
-        let mut batch = self.read(cursor).await?;
+        let (mut next, mut failed) = (Next::Idle, None);
+        for (part, log) in self.logs.iter() {
+            match self.follow(part, log).await {
+                Ok(found) => next = next.sooner(found),
+                // The other parts are read all the same.
+                Err(error) => failed = Some(error),
+            }
+        }
+        failed.map_or(Ok(next), Err)
+    }
+}
+
+impl RulePass {
+    /// Reads new leaves of a part. With the first part, messages that are due are sent.
+    async fn follow(&self, part: LogPart, log: &Log) -> Result<Next, PassError> {
+        let Some(cursor) = self.store.rule_cursor(part).await? else { return Ok(Next::Idle) };
+        let mut batch = self.read(log, cursor).await?;
         let now = self.clock.now();
-        let due_accounts = self.store.accounts_with_due_rules(now, ACCOUNTS_MAX).await?;
+        let due_accounts =
+            if part.is_first() { self.store.accounts_with_due_rules(now, ACCOUNTS_MAX).await? } else { Vec::new() };
         let is_more = batch.is_full || due_accounts.len() >= ACCOUNTS_MAX;
         for account in due_accounts {
             batch.by_account.entry(account).or_default();
@@ -154,13 +175,11 @@ impl Pass for RulePass {
         }
         Ok(Next::at_once_if(is_more))
     }
-}
 
-impl RulePass {
     /// Stores the values of the newest events that an account had when its watch started: they are not new.
     async fn learn(&self, account: &UserAccountId, since: Timestamp) -> Result<(), PassError> {
         let recorders = self.store.recorders_of_account(account).await?;
-        let events = self.log.newest_events(&recorders, LEARNED_EVENTS_MAX).await?;
+        let events = self.logs.newest_events(&recorders, LEARNED_EVENTS_MAX).await?;
         let earlier = events.iter().filter(|event| event.received_at < since);
         let values: BTreeSet<Sighting> = earlier.flat_map(|event| observed(event, &self.registry).values).collect();
         let mut left: HashMap<Novelty, u64> = HashMap::new();
@@ -174,8 +193,8 @@ impl RulePass {
     }
 
     /// The events after the cursor that watched accounts see.
-    async fn read(&self, cursor: RuleCursor) -> Result<Batch, PassError> {
-        let (until, recorders) = self.log.recorders_from(cursor.place, LEAVES_MAX).await?;
+    async fn read(&self, log: &Log, cursor: RuleCursor) -> Result<Batch, PassError> {
+        let (until, recorders) = log.recorders_from(cursor.place, LEAVES_MAX).await?;
         let mut batch =
             Batch { place: until, is_full: until - cursor.place >= u64::from(LEAVES_MAX), ..Batch::default() };
         if recorders.is_empty() {
@@ -191,7 +210,7 @@ impl RulePass {
         if recorders.is_empty() {
             return Ok(batch);
         }
-        let events = self.log.events_between(&recorders, cursor.place, until, EVENTS_MAX).await?;
+        let events = log.events_between(&recorders, cursor.place, until, EVENTS_MAX).await?;
         if let Some(last) = events.last().filter(|_| events.len() >= EVENTS_MAX as usize) {
             (batch.place, batch.is_full) = (last.place + 1, true);
         }

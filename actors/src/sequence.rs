@@ -6,14 +6,18 @@
 //!
 //! **If it crashes:** the next pass continues at the end of the log; events stay `pending` a little longer.
 
-use statistics::log::Log;
+use domain::log_part::LogPart;
+use metrics::Label;
+use statistics::parts::PartSlot;
 use supervision::periodic::{Next, Pass, PassError, Waker};
 
 /// One pass over the events that are not in the tree yet.
 #[derive(Debug, Clone)]
 pub struct Sequence {
-    /// The embedded log that is sequenced.
-    pub log: Log,
+    /// The part of the embedded log that is sequenced.
+    pub part: LogPart,
+    /// Its log, once it is open.
+    pub log: PartSlot,
     /// Maximum number of events of one pass.
     pub events_max: u32,
     /// Wake the actors that follow the tree.
@@ -25,9 +29,11 @@ impl Pass for Sequence {
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("sequence.pass");
-        let sequenced = self.log.sequence(self.events_max).await;
-        metrics::gauge!("attache_log_halted").set(if self.log.halted().is_some() { 1.0 } else { 0.0 });
-        if let Err(fault) = self.log.remember(false).await {
+        let Some(log) = self.log.get() else { return Ok(Next::Idle) };
+        let labels = || labels_of(self.part);
+        let sequenced = log.sequence(self.events_max).await;
+        metrics::gauge!("attache_log_halted", labels()).set(if log.halted().is_some() { 1.0 } else { 0.0 });
+        if let Err(fault) = log.remember(false).await {
             // The pass that stores the checkpoint in the main database reports it.
             tracing::debug!(
                 error = domain::reasons(&fault),
@@ -35,15 +41,20 @@ impl Pass for Sequence {
             );
         }
         let sequenced = sequenced?;
-        metrics::gauge!("attache_log_tree_size").set(as_f64(sequenced.tree_size));
-        metrics::counter!("attache_log_sequenced_total").increment(u64::from(sequenced.added));
-        metrics::gauge!("attache_log_sequencer").set(f64::from(u8::from(self.log.is_sequencer())));
+        metrics::gauge!("attache_log_tree_size", labels()).set(as_f64(sequenced.tree_size));
+        metrics::counter!("attache_log_sequenced_total", labels()).increment(u64::from(sequenced.added));
+        metrics::gauge!("attache_log_sequencer", labels()).set(f64::from(u8::from(log.is_sequencer())));
         if sequenced.added == 0 {
             return Ok(Next::Idle);
         }
         self.grown.iter().for_each(Waker::wake);
         Ok(Next::at_once_if(sequenced.added >= self.events_max))
     }
+}
+
+/// The labels of the metrics of a part: none for the first one, which every installation has.
+fn labels_of(part: LogPart) -> Vec<Label> {
+    if part.is_first() { Vec::new() } else { vec![Label::new("part", part.to_string())] }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a float; trees stay far below 2^52 leaves")]

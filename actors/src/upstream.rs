@@ -1,14 +1,17 @@
 //! The statistics service, embedded or external, behind one contract.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use domain::Timestamp;
 use domain::ids::{EventId, ReceiptId};
-use domain::registry::Registry;
+use domain::log_part::LogPart;
+use futures_util::future::join_all;
 use proofs::merkle::tile::TilePath;
 use statistics::client::Client;
 use statistics::contract::{self, ActivityQuery, Passed, RecordScope, Submission, SubmitOutcome};
-use statistics::log::{Append, Log};
+use statistics::log::{Append, LogError};
+use statistics::parts::Logs;
 use store::DatabaseSettings;
 use supervision::{Handle, Unavailable};
 
@@ -17,24 +20,50 @@ use crate::intake::grouped::GroupMessage;
 /// The statistics service that records events.
 #[derive(Debug, Clone)]
 pub enum Upstream {
-    /// The log in this process.
+    /// The log in this process, and its parts.
     Embedded {
-        /// Commits events in groups.
-        intake: Handle<GroupMessage>,
+        /// Commit events in groups: an actor for each database server.
+        intake: Appenders,
         /// Answers reads of activity and proofs.
-        log: Log,
+        log: Logs,
     },
     /// A service behind HTTP.
     External(Client),
 }
 
+/// The actors that append to the parts of the log, one for each database server. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Appenders(Arc<BTreeMap<LogPart, Handle<GroupMessage>>>);
+
+impl Appenders {
+    /// The actor of each part; parts on one server share theirs.
+    pub fn new(of_parts: BTreeMap<LogPart, Handle<GroupMessage>>) -> Self {
+        Self(Arc::new(of_parts))
+    }
+
+    /// Each actor with its parts.
+    pub fn actors(&self) -> Vec<(&Handle<GroupMessage>, Vec<LogPart>)> {
+        let mut actors: Vec<(&Handle<GroupMessage>, Vec<LogPart>)> = Vec::new();
+        for (part, handle) in self.0.iter() {
+            match actors.iter_mut().find(|(known, _)| known.kind() == handle.kind()) {
+                Some((_, parts)) => parts.push(*part),
+                None => actors.push((handle, vec![*part])),
+            }
+        }
+        actors
+    }
+
+    fn of(&self, part: LogPart) -> Option<&Handle<GroupMessage>> {
+        self.0.get(&part)
+    }
+}
+
 impl Upstream {
-    /// Adds sentences to the pages of activity of the embedded log. The responses of an external service stay unchanged.
-    #[must_use]
-    pub fn with_registry(self, registry: &Arc<Registry>) -> Self {
+    /// The embedded log; `None` if the service is external.
+    pub fn logs(&self) -> Option<&Logs> {
         match self {
-            Self::Embedded { intake, log } => Self::Embedded { intake, log: log.with_registry(Arc::clone(registry)) },
-            external @ Self::External(_) => external,
+            Self::Embedded { log, .. } => Some(log),
+            Self::External(_) => None,
         }
     }
 
@@ -51,6 +80,10 @@ impl Upstream {
         match self {
             Self::External(client) => Ok(client.submit(&submission).await),
             Self::Embedded { intake, .. } => {
+                let part = submission.part;
+                let Some(intake) = intake.of(part) else {
+                    return Ok(SubmitOutcome::Unavailable(unreachable(LogError::UnknownPart(part))));
+                };
                 let event = Box::new(Append::new(submission, receipt, received_at));
                 let deadline = intake.ask_deadline();
                 Ok(match intake.ask(|reply| GroupMessage::Add { event, reply }, deadline).await? {
@@ -79,21 +112,28 @@ impl Upstream {
         }
     }
 
-    /// The newest signed checkpoint.
+    /// The newest signed checkpoint of a part.
     #[boxed]
-    pub async fn checkpoint(&self) -> Result<Passed, contract::Unavailable> {
+    pub async fn checkpoint(&self, part: LogPart) -> Result<Passed, contract::Unavailable> {
         match self {
             Self::External(client) => client.checkpoint().await,
-            Self::Embedded { log, .. } => log.checkpoint().await.map_err(unreachable),
+            Self::Embedded { log, .. } => log.get(part).map_err(unreachable)?.checkpoint().await.map_err(unreachable),
         }
     }
 
-    /// Proof that the tree of `to` leaves extends the tree of `from` leaves.
+    /// Proof that the tree of a part with `to` leaves extends its tree of `from` leaves.
     #[boxed]
-    pub async fn consistency(&self, from: Option<&str>, to: Option<&str>) -> Result<Passed, contract::Unavailable> {
+    pub async fn consistency(
+        &self,
+        part: LogPart,
+        from: Option<&str>,
+        to: Option<&str>,
+    ) -> Result<Passed, contract::Unavailable> {
         match self {
             Self::External(client) => client.consistency(from, to).await,
-            Self::Embedded { log, .. } => log.consistency(from, to).await.map_err(unreachable),
+            Self::Embedded { log, .. } => {
+                log.get(part).map_err(unreachable)?.consistency(from, to).await.map_err(unreachable)
+            }
         }
     }
 
@@ -106,12 +146,12 @@ impl Upstream {
         }
     }
 
-    /// The hashes of a tile of the signed tree.
+    /// The hashes of a tile of the signed tree of a part.
     #[boxed]
-    pub async fn tile(&self, wanted: TilePath) -> Result<Passed, contract::Unavailable> {
+    pub async fn tile(&self, part: LogPart, wanted: TilePath) -> Result<Passed, contract::Unavailable> {
         match self {
             Self::External(client) => client.tile(wanted).await,
-            Self::Embedded { log, .. } => log.tile(wanted).await.map_err(unreachable),
+            Self::Embedded { log, .. } => log.get(part).map_err(unreachable)?.tile(wanted).await.map_err(unreachable),
         }
     }
 
@@ -120,14 +160,14 @@ impl Upstream {
     #[boxed]
     pub async fn give_leases_back(&self) {
         if let Self::Embedded { log, .. } = self {
-            log.give_lease_back().await;
+            join_all(log.iter().map(|(_, log)| log.give_lease_back())).await;
         }
     }
 
     /// Puts the timeouts of other settings of the database in force, which the embedded log uses.
     pub fn retune(&self, settings: &DatabaseSettings) {
         if let Self::Embedded { log, .. } = self {
-            log.retune(settings);
+            log.iter().for_each(|(_, log)| log.retune(settings));
         }
     }
 
@@ -137,7 +177,7 @@ impl Upstream {
         match self {
             // Its connections close with the last clone of the client.
             Self::External(_) => {}
-            Self::Embedded { log, .. } => log.close().await,
+            Self::Embedded { log, .. } => drop(join_all(log.iter().map(|(_, log)| log.close())).await),
         }
     }
 

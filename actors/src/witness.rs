@@ -11,8 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use domain::log_part::LogPart;
 use futures_util::future;
 use statistics::log::{CosignError, Cosigned, Log, LogError};
+use statistics::parts::PartSlot;
 use statistics::witness::WitnessClient;
 use supervision::periodic::{Next, Pass, PassError};
 
@@ -22,19 +24,25 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// The witnesses of the log. Clones share the faults.
 #[derive(Debug, Clone)]
 pub struct Witnesses {
-    log: Log,
+    part: LogPart,
+    log: PartSlot,
     all: Arc<[WitnessClient]>,
     /// By name: why a witness did not cosign, and when.
     faults: Arc<Mutex<BTreeMap<String, (String, Instant)>>>,
 }
 
 impl Witnesses {
-    /// The witnesses of `log`.
-    pub fn new(log: Log, witnesses: Vec<WitnessClient>) -> Self {
+    /// The witnesses of a part of the log.
+    pub fn new(part: LogPart, log: PartSlot, witnesses: Vec<WitnessClient>) -> Self {
         for outcome in ["cosigned", "failed", "refused"] {
             count(outcome, 0);
         }
-        Self { log, all: witnesses.into(), faults: Arc::default() }
+        Self { part, log, all: witnesses.into(), faults: Arc::default() }
+    }
+
+    /// The part of the log.
+    pub fn part(&self) -> LogPart {
+        self.part
     }
 
     /// The witnesses that did not cosign at the last request, and why.
@@ -46,12 +54,12 @@ impl Witnesses {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn ask(&self, witness: &WitnessClient) -> Result<(), LogError> {
+    async fn ask(&self, log: &Log, witness: &WitnessClient) -> Result<(), LogError> {
         let name = witness.name();
         if self.lock().get(name).is_some_and(|(_, at)| at.elapsed() < PAUSE) {
             return Ok(());
         }
-        let fault = match self.log.cosign(witness).await {
+        let fault = match log.cosign(witness).await {
             Ok(Cosigned::Known) => None,
             Ok(Cosigned::Now) => {
                 count("cosigned", 1);
@@ -85,7 +93,8 @@ impl Pass for Witnesses {
     type Memory = ();
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
-        let results = future::join_all(self.all.iter().map(|witness| self.ask(witness))).await;
+        let Some(log) = self.log.get() else { return Ok(Next::AfterPause) };
+        let results = future::join_all(self.all.iter().map(|witness| self.ask(log, witness))).await;
         results.into_iter().collect::<Result<(), LogError>>()?;
         Ok(Next::AfterPause)
     }

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use actors::upstream::Upstream;
 use app::App;
 use domain::{Timestamp, reasons};
 use statistics::log::LogStatus;
+use statistics::parts::Logs;
 use store::Pool;
 use supervision::root::Node;
 
@@ -36,7 +36,7 @@ impl Gauges {
             budgets(&tree);
         }
         show("main", app.store.pool());
-        let Upstream::Embedded { log, .. } = &app.upstream else { return };
+        let Some(log) = app.upstream.logs().map(Logs::first) else { return };
         // On PostgreSQL the log uses the connections of the main database.
         if !log.pool().is_postgres() {
             show("log", log.pool());

@@ -17,6 +17,7 @@
 //! within two seconds.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actors::ActorKind;
@@ -25,9 +26,14 @@ use actors::upstream::Upstream;
 use actors::witness::Witnesses;
 use app::App;
 use app::phase::Phases;
+use dashmap::DashMap;
 use domain::clock::date_time;
+use domain::log_part::LogPart;
 use domain::{Timestamp, reasons};
+use futures_util::future::join_all;
 use serde::Serialize;
+use statistics::log::Log;
+use statistics::parts::Logs;
 use store::setting::SettingOverride;
 use supervision::root::{Node, Status};
 
@@ -49,6 +55,9 @@ const SEQUENCE: &str = ActorKind::Sequence.name();
 
 /// Name of the part *external statistics service*.
 const UPSTREAM: &str = "upstream";
+
+/// Name of the part *further parts of the log*.
+const LOG_PARTS: &str = "log_parts";
 
 /// Name of the part *witnesses of the log*.
 const WITNESS: &str = "witness";
@@ -80,6 +89,7 @@ pub(super) struct Readiness {
     store: SharedProbe<()>,
     reads: SharedProbe<()>,
     log: SharedProbe<()>,
+    log_parts: Arc<DashMap<LogPart, SharedProbe<()>>>,
     acts: SharedProbe<Option<Timestamp>>,
 }
 
@@ -94,8 +104,8 @@ pub(super) struct Failing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
-    /// Failures that do not make the server unready: failures of an external statistics service or of witnesses, differences between
-    /// nodes, acts of operators that wait, overridden settings, pauses, and a drain.
+    /// Failures that do not make the server unready: failures of an external statistics service, of further parts of the log or of
+    /// witnesses, differences between nodes, acts of operators that wait, overridden settings, pauses, and a drain.
     pub(super) degraded: Vec<Failing>,
 }
 
@@ -147,7 +157,7 @@ impl Readiness {
         let degraded =
             upstream.into_iter().chain(nodes).chain(witnesses).chain(overrides).chain(pauses).chain(drain).collect();
         let mut report = Report { degraded, ..Report::default() };
-        let (store, reads, log, acts, tree) = tokio::join!(
+        let (store, reads, log, parts, acts, tree) = tokio::join!(
             self.store.answer(pace, || {
                 let store = app.store.clone();
                 async move { store.writable().await.map_err(|error| reasons(&error)) }
@@ -157,6 +167,7 @@ impl Readiness {
                 async move { store.readable().await.map_err(|error| reasons(&error)) }
             }),
             self.log(pace, app),
+            self.parts(pace, app),
             self.acts.answer(pace.of_acts(), || {
                 let store = app.store.clone();
                 async move { store.acts_waiting_since().await.map_err(|error| reasons(&error)) }
@@ -172,6 +183,7 @@ impl Readiness {
         if let Err(reason) = log {
             report.fails("log", reason);
         }
+        report.degraded.extend(parts.into_iter().map(|reason| Failing { part: LOG_PARTS, reason }));
         // The parts `store` and `reads` report errors.
         if let Ok(Some(since)) = acts
             && since + ACT_WAIT_MAX < app.clock.now()
@@ -195,28 +207,49 @@ impl Readiness {
 
     /// The embedded log, if there is one.
     async fn log(&self, pace: Pace, app: &App) -> Result<(), String> {
-        let Upstream::Embedded { log, .. } = &app.upstream else { return Ok(()) };
-        if let Some(halt) = log.halted() {
-            return Err(halt.reason);
+        match app.upstream.logs().map(Logs::first) {
+            Some(log) => works(&self.log, pace, app, log).await,
+            None => Ok(()),
         }
-        self.log
-            .answer(pace.of_reads(app), || {
-                let log = log.clone();
-                async move {
-                    // On PostgreSQL both are one database, and the part `store` writes to it.
-                    if !log.pool().is_postgres() {
-                        log.writable().await.map_err(|error| reasons(&error))?;
-                    }
-                    log.readable().await.map_err(|error| reasons(&error))
+    }
+
+    /// Why further parts of the log do not take events.
+    async fn parts(&self, pace: Pace, app: &App) -> Vec<String> {
+        let further = app.upstream.logs().into_iter().flat_map(Logs::slots).filter(|(part, _)| !part.is_first());
+        let faults = further.map(async |(part, slot)| {
+            let probe = self.log_parts.entry(part).or_default().clone();
+            let failed = match slot.get() {
+                Some(log) => works(&probe, pace, app, log).await.err()?,
+                None => "its server is away".to_owned(),
+            };
+            Some(format!("part {part} of the log refuses its computers: {failed}"))
+        });
+        join_all(faults).await.into_iter().flatten().collect()
+    }
+}
+
+/// Whether a log takes events.
+async fn works(probe: &SharedProbe<()>, pace: Pace, app: &App, log: &Log) -> Result<(), String> {
+    if let Some(halt) = log.halted() {
+        return Err(halt.reason);
+    }
+    probe
+        .answer(pace.of_reads(app), || {
+            let log = log.clone();
+            async move {
+                // On PostgreSQL both are one database, and the part `store` writes to it.
+                if !log.pool().is_postgres() {
+                    log.writable().await.map_err(|error| reasons(&error))?;
                 }
-            })
-            .await?;
-        match log.append_failure() {
-            Some((at, reason)) if (app.clock.now() - at).to_std().is_ok_and(|age| age < APPEND_FAILURE_FRESH) => {
-                Err(reason)
+                log.readable().await.map_err(|error| reasons(&error))
             }
-            _ => Ok(()),
+        })
+        .await?;
+    match log.append_failure() {
+        Some((at, reason)) if (app.clock.now() - at).to_std().is_ok_and(|age| age < APPEND_FAILURE_FRESH) => {
+            Err(reason)
         }
+        _ => Ok(()),
     }
 }
 
@@ -263,10 +296,7 @@ fn stalled_after(app: &App) -> impl Fn(&str) -> Duration {
 
 /// Embedded databases with files that are no longer at their paths, as reasons.
 fn misplaced(app: &App) -> Vec<String> {
-    let log = match &app.upstream {
-        Upstream::Embedded { log, .. } => log.pool().misplaced(),
-        Upstream::External(_) => None,
-    };
+    let log = app.upstream.logs().and_then(|logs| logs.first().pool().misplaced());
     app.store.pool().misplaced().into_iter().chain(log).collect()
 }
 

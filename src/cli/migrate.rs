@@ -1,6 +1,7 @@
 //! `attache migrate`: migrates the databases to the current schema without starting the server. `serve` also does so.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use app::config::Settings;
 use app::installation::{self, DatabasePlan, LogStart};
@@ -8,6 +9,7 @@ use clap::Args;
 use domain::act::{ActKind, ActOutcome};
 use domain::{Clock, Rng};
 use serde_json::{Value, json};
+use statistics::parts::Logs;
 
 use super::acts::{Because, by_shell, record};
 use commands::failure::{Done, Failure};
@@ -38,14 +40,23 @@ pub async fn run(arguments: Arguments, settings: &Settings) -> Done {
     }
     let (clock, rng) = (Clock::system(), Rng::system());
     let opened = installation::open(settings, &clock, &rng, LogStart::Continue).await;
-    let (store, upstream) = opened.map_err(Failure::caused)?;
+    let (store, service) = opened.map_err(Failure::caused)?;
+    let registry = Arc::new(settings.registry().map_err(Failure::refused)?);
+    let opened = installation::with_parts(service, settings, &store, (&clock, &rng), &registry).await;
+    let (upstream, _) = opened.map_err(Failure::caused)?;
     let act =
         by_shell(ActKind::Migrate).to(json!({ "schema": store.schema_version() })).because(arguments.because.reason);
     let recorded = record(&store, act, ActOutcome::Applied).await;
+    let away = upstream.logs().map(Logs::away).unwrap_or_default();
     upstream.close().await;
     store.close().await;
     recorded?;
     output::print("the databases have the current schema");
+    for part in away {
+        output::print_to_stderr(&format!(
+            "part {part} of the log is away: a server migrates it when its database answers"
+        ));
+    }
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::held::HoldReason;
 use domain::ids::MachineUuid;
+use domain::log_part::LogPart;
 use domain::usage::Plan;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -222,6 +223,7 @@ on_each_database! {
         let idle = world.machine().await;
         let active = world.machine_of(&idle.user_cuid).await;
         let attached = world.attached_machine(&person).await;
+        let part = world.part_of(&idle).await;
         let event = Chain::new(&idle).next();
         let recorded = event["event_id"].as_str().unwrap().parse().unwrap();
         world.event(&idle, &event).await.receipt();
@@ -246,7 +248,7 @@ on_each_database! {
         assert_eq!(app.store.consent_rules(&idle.user_cuid.parse().unwrap()).await.unwrap(), []);
 
         // Its events stay in the log, and cannot be read with its id.
-        let log = RecordScope { shown: recorders_of(&idle), ..RecordScope::default() };
+        let log = RecordScope { shown: recorders_of(&idle, part), ..RecordScope::default() };
         assert_eq!(app.upstream.proof(&log, recorded).await.unwrap().status, 200);
         let body = json!({ "user_cuid": idle.user_cuid, "machine_uuid": idle.uuid });
         world.post("/api/v1/machines", &Credential::None, &body).await.refused(409, "machine_already_registered");
@@ -313,6 +315,6 @@ fn uuid_of(machine: &Machine) -> MachineUuid {
     machine.uuid.parse().unwrap()
 }
 
-fn recorders_of(machine: &Machine) -> domain::recorder::Recorders {
-    domain::recorder::Recorders::of_computer(uuid_of(machine), machine.user_cuid.parse().unwrap())
+fn recorders_of(machine: &Machine, part: LogPart) -> domain::recorder::Recorders {
+    domain::recorder::Recorders::of_computer(uuid_of(machine), machine.user_cuid.parse().unwrap(), part)
 }

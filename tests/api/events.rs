@@ -415,7 +415,7 @@ async fn a_chain_that_another_node_has_locked_is_424_and_the_others_are_recorded
     let (mut of_locked, mut of_free) = (Chain::new(&locked), Chain::new(&free));
     world.event(&locked, &of_locked.next()).await.receipt();
     // A node that has stopped within a transaction.
-    let mut stopped = world.server.app.store.pool().begin().await.unwrap();
+    let mut stopped = world.log_of(&locked).await.pool().begin().await.unwrap();
     let mut connection = stopped.connection().unwrap();
     let patient = store::pool::query("SET LOCAL idle_in_transaction_session_timeout TO 0");
     patient.execute(&mut connection).await.unwrap();

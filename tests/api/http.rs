@@ -349,7 +349,7 @@ async fn an_idle_connection_is_closed_earlier_while_places_are_scarce() {
 }
 
 /// Status and body of `GET /readyz`.
-async fn readiness(world: &World) -> (u16, Value) {
+pub async fn readiness(world: &World) -> (u16, Value) {
     let response = reqwest::get(format!("http://{}/readyz", world.server.admin_address)).await.unwrap();
     (response.status().as_u16(), response.json().await.unwrap())
 }
@@ -380,21 +380,25 @@ on_each_database! {
             .await;
 
         let Upstream::Embedded { log, .. } = &world.server.app.upstream else { panic!("an external service") };
-        run(log.pool(), "ALTER TABLE tree RENAME TO gone").await;
+        run(log.first().pool(), "ALTER TABLE tree RENAME TO gone").await;
         let body = eventually("it is unready", async || {
                 let (_, body) = readiness(&world).await;
                 body["failing"].as_array().unwrap().iter().any(|failing| failing["part"] == "log").then_some(body)
             })
             .await;
         assert_eq!((&body["status"], &body["upstream"]), (&json!("unready"), &json!("degraded")), "{body}");
-        run(log.pool(), "ALTER TABLE gone RENAME TO tree").await;
+        run(log.first().pool(), "ALTER TABLE gone RENAME TO tree").await;
         eventually("it is ready again", async || (readiness(&world).await.0 == 200).then_some(()))
             .await;
     }
 
     async fn a_failed_append_degrades_readiness_only_for_a_while(world: World) {
-        let Upstream::Embedded { log, .. } = &world.server.app.upstream else { panic!("an external service") };
-        let machine = world.machine().await;
+        let machine = eventually("a computer of the first part", async || {
+                let machine = world.machine().await;
+                world.part_of(&machine).await.is_first().then_some(machine)
+            })
+            .await;
+        let log = world.log_of(&machine).await;
         run(log.pool(), "ALTER TABLE events RENAME TO gone").await;
         world.event(&machine, &Chain::new(&machine).next()).await.refused(424, "temporarily_unavailable");
         let (status, body) = readiness(&world).await;
@@ -436,8 +440,11 @@ on_each_database! {
         assert_eq!(tree.contains("\"lookup\""), world.server.app.store.pool().is_postgres(), "{tree}");
         let tree: serde_json::Value = serde_json::from_str(&tree).unwrap();
         let kinds: Vec<_> = tree["children"].as_array().unwrap().iter().map(|child| child["kind"].as_str().unwrap()).collect();
+        // Further parts have their numbers in the names.
+        let kinds: Vec<_> = kinds.into_iter().filter(|kind| !kind.ends_with(|last: char| last.is_ascii_digit())).collect();
         let runs = |kind: &&ActorKind| match **kind {
             ActorKind::Lookup => world.server.app.store.pool().is_postgres(),
+            ActorKind::Parts => !world.server.app.settings.log.part.is_empty(),
             // They need the address of a witness, and `webhooks.enabled`.
             ActorKind::Witness | ActorKind::Webhook => false,
             _ => true,
@@ -459,7 +466,7 @@ on_sqlite! {
         assert!(policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self'"), "{policy}");
         assert_eq!((cache.as_str(), header("content-type").as_str()), ("no-store", "text/html; charset=utf-8"));
         let page = response.text().await.unwrap();
-        let kinds = ActorKind::ALL.iter().filter(|kind| !matches!(kind, ActorKind::Lookup | ActorKind::Witness | ActorKind::Webhook));
+        let kinds = ActorKind::ALL.iter().filter(|kind| !matches!(kind, ActorKind::Lookup | ActorKind::Parts | ActorKind::Witness | ActorKind::Webhook));
         for kind in kinds {
             assert!(page.contains(&format!(">{}<", kind.name())), "{kind}: {page}");
         }

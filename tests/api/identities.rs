@@ -203,7 +203,8 @@ async fn report_about(world: &World, person: &Person, machine: &Machine) -> Stri
     let service = store.recorders_of_account(&person.account).await.unwrap().service;
     let identity = machine.user_cuid.parse().unwrap();
     let computers = vec![Recorder { machine: uuid_of(machine), identity }];
-    let scope = RecordScope { shown: Recorders { computers, service }, ..RecordScope::default() };
+    let scope =
+        RecordScope { shown: Recorders { computers, service, ..Recorders::default() }, ..RecordScope::default() };
     let page = upstream.activity(&scope, &ActivityQuery::default()).await.unwrap();
     let page: Value = serde_json::from_slice(&page.body).unwrap();
     let reports = page["events"].as_array().unwrap().iter().filter(|event| event["event_type"] == "consent.changed");

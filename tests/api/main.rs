@@ -33,6 +33,7 @@ mod kept_alive;
 mod knowledge;
 mod live;
 mod live_limits;
+mod log_parts;
 mod machines;
 mod mail;
 mod nodes;

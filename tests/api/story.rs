@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use client::{ActivityQuery, Client, Credential as Shown, Settings};
 use domain::Rng;
+use domain::checkpoint::VerifierKey;
 use domain::consent::ConsentLevel;
 use domain::secret::Secret;
 use futures_util::StreamExt;
@@ -84,10 +85,11 @@ on_each_database! {
         // The same event again has the same receipt.
         assert_eq!(computer.event_submit(event.to_string()).await.unwrap(), SubmitResult::Forwarded { receipt_id });
         let event_id = event["event_id"].as_str().unwrap().parse().unwrap();
-        let key = attache.log_keys().await.unwrap().keys[0].vkey.parse().unwrap();
+        let keys = attache.log_keys().await.unwrap().keys;
+        let keys: Vec<VerifierKey> = keys.iter().map(|key| key.vkey.parse().unwrap()).collect();
         let proved = loop {
             let proof = AuditProof::parse(&computer.proof(event_id).await.unwrap()).unwrap();
-            if let Ok(proved) = verify(&proof, &key) {
+            if let Some(proved) = keys.iter().find_map(|key| verify(&proof, key).ok()) {
                 break proved;
             }
             tokio::task::yield_now().await;

@@ -85,6 +85,7 @@ impl Facts {
         };
         let token = Secret::mint(SecretKind::Feed, world.rng()).expose().to_owned();
         let filled = path.replace("{id}", &id).replace("{machine_uuid}", &self.machine.uuid).replace("{token}", &token);
+        let filled = filled.replace("{part}/{*path}", "p0/checkpoint");
         let filled = filled.replace("{*path}", if path.starts_with("/log/") { "0/000" } else { "api/v1/events" });
         let by_machine = ["/api/v1/device/code", "/api/v1/events"].contains(&path)
             || (method == Method::GET && path.starts_with("/api/v1/machines/"));
@@ -165,8 +166,8 @@ on_each_database! {
         hide_tables(world.server.app.store.pool()).await;
         // On PostgreSQL, the tables of the log are in the same database.
         let Upstream::Embedded { log, .. } = &world.server.app.upstream else { panic!("an external service") };
-        if !log.pool().is_postgres() {
-            hide_tables(log.pool()).await;
+        if !log.first().pool().is_postgres() {
+            hide_tables(log.first().pool()).await;
         }
         let mut wrong = Vec::new();
         for route in routes() {

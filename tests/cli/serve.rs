@@ -340,9 +340,9 @@ async fn a_start_without_migrating_refuses_older_tables_and_changes_none() {
     for database in ["attache.db", "statistics.db"] {
         let path = home.data().join(database);
         // Tables of an older version, which knew another first migration.
-        flow::change_rows(&path, "UPDATE _sqlx_migrations SET version = 0").await;
-        refuses(&["has schema 0", "migrations 1 ("]);
-        flow::change_rows(&path, "UPDATE _sqlx_migrations SET version = 1").await;
+        flow::change_rows(&path, "UPDATE _sqlx_migrations SET version = -version").await;
+        refuses(&["has schema -1", "migrations 1 ("]);
+        flow::change_rows(&path, "UPDATE _sqlx_migrations SET version = -version").await;
     }
     let mut process = home.start(&["serve", "--no-migrate"]);
     process.ready_line().await;

@@ -17,8 +17,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use domain::log_part::LogPart;
 use ractor::{ActorProcessingErr, ActorRef};
-use statistics::log::{Append, AppendOutcome, AppendReply, Log, LogError};
+use statistics::log::{Append, AppendOutcome, AppendReply, LogError};
+use statistics::parts::PartSlot;
 use supervision::Reply;
 use supervision::periodic::Waker;
 
@@ -56,43 +58,79 @@ impl fmt::Debug for GroupMessage {
     }
 }
 
-/// The actor that appends to the embedded log.
+/// A part of the log on the server of an actor.
+#[derive(Debug, Clone)]
+pub struct AppendedPart {
+    /// Its number.
+    pub part: LogPart,
+    /// Its log, once it is open.
+    pub log: PartSlot,
+    /// Wakes the actor that sequences the events.
+    pub appended: Waker,
+}
+
+/// The actor that appends to the parts of the embedded log on one database server. It takes the parts in turn: several groups at once
+/// would be smaller, and each costs the server the same.
 #[derive(Debug, Clone)]
 pub struct GroupedIntake {
-    log: Log,
+    parts: Arc<[AppendedPart]>,
     /// Number of buffered events that are passed to the log without a further wait.
     group_max: usize,
-    /// Wakes the actor that sequences the events.
-    appended: Waker,
 }
 
 /// The events that arrived since the last flush.
 pub struct WaitingEvents {
-    waiting: Vec<(Append, AppendReply)>,
+    /// In the order of the parts.
+    waiting: Vec<Vec<(Append, AppendReply)>>,
+    /// The next part.
+    next: usize,
     /// PostgreSQL: a group is being committed.
     is_busy: bool,
 }
 
 impl GroupedIntake {
-    /// Appends to `log`, at most `group_max` events at once, and announces each group.
-    pub fn new(log: Log, group_max: usize, appended: Waker) -> Self {
-        Self { log, group_max, appended }
+    /// Appends to these parts, at most `group_max` events at once, and announces each group.
+    pub fn new(parts: Vec<AppendedPart>, group_max: usize) -> Self {
+        Self { parts: parts.into(), group_max }
     }
 
     async fn hand_over(&self, myself: &ActorRef<GroupMessage>, state: &mut WaitingEvents) {
-        if state.waiting.is_empty() || state.is_busy {
-            return;
+        for _ in 0..self.parts.len() {
+            if state.is_busy {
+                return;
+            }
+            let turn = state.next;
+            state.next = (turn + 1) % self.parts.len();
+            let group = std::mem::take(&mut state.waiting[turn]);
+            if !group.is_empty() {
+                self.hand_over_of(&self.parts[turn], group, (myself, turn), state).await;
+            }
         }
-        if self.log.queues() {
+    }
+
+    async fn hand_over_of(
+        &self,
+        AppendedPart { part, log, appended }: &AppendedPart,
+        mut group: Vec<(Append, AppendReply)>,
+        (myself, turn): (&ActorRef<GroupMessage>, usize),
+        state: &mut WaitingEvents,
+    ) {
+        let Some(log) = log.get() else {
+            let away = Arc::new(LogError::PartAway(*part));
+            for (_, reply) in group {
+                reply(Err(Arc::clone(&away)));
+            }
+            return;
+        };
+        if log.queues() {
             // A queue has no contended events.
-            drop(self.log.submit(std::mem::take(&mut state.waiting)).await);
-            self.appended.wake();
+            drop(log.submit(group).await);
+            appended.wake();
             return;
         }
-        let count = state.waiting.len().min(self.group_max);
-        let group = state.waiting.drain(..count).collect();
+        state.waiting[turn] = group.split_off(group.len().min(self.group_max));
         state.is_busy = true;
-        let (log, myself, appended) = (self.log.clone(), myself.clone(), self.appended.clone());
+        let (log, myself, appended) = (log.clone(), myself.clone(), appended.clone());
         // In a separate task, so that the mailbox still accepts events. The actor receives `Settled` even if the task panics.
         let settled = OnDrop(Some(move || drop(myself.cast(GroupMessage::Settled))));
         drop(tokio::spawn(async move {
@@ -110,7 +148,8 @@ impl GroupedIntake {
 #[ractor::actor(message = GroupMessage, state = WaitingEvents)]
 impl GroupedIntake {
     async fn pre_start(&self, _myself: ActorRef<GroupMessage>, (): ()) -> Result<WaitingEvents, ActorProcessingErr> {
-        Ok(WaitingEvents { waiting: Vec::new(), is_busy: false })
+        let waiting = self.parts.iter().map(|_| Vec::new()).collect();
+        Ok(WaitingEvents { waiting, next: 0, is_busy: false })
     }
 
     #[ractor::message(GroupMessage::Add { event, reply })]
@@ -121,9 +160,10 @@ impl GroupedIntake {
         reply: Reply<Appended>,
         state: &mut WaitingEvents,
     ) -> Result<(), ActorProcessingErr> {
-        if state.waiting.is_empty() {
+        if state.waiting.iter().all(Vec::is_empty) {
             myself.cast(GroupMessage::Gather)?;
         }
+        let part = self.parts.iter().position(|part| part.part == event.part()).unwrap_or_default();
         let address = myself.clone();
         let answer: AppendReply = Box::new(move |appended: Appended| {
             if let Err(error) = &appended
@@ -134,8 +174,8 @@ impl GroupedIntake {
             }
             reply.send(appended);
         });
-        state.waiting.push((*event, answer));
-        if state.waiting.len() >= self.group_max {
+        state.waiting[part].push((*event, answer));
+        if state.waiting[part].len() >= self.group_max {
             self.hand_over(&myself, state).await;
         }
         Ok(())

@@ -86,7 +86,7 @@ impl EventProcessor {
     #[boxed]
     pub async fn grouped(&self, event: ReceivedEvent) -> Result<IntakeOutcome, ReceivedEvent> {
         let ReceivedEvent { sender: Sender::Machine { facts, has_held }, .. } = &event else { return Err(event) };
-        let (machine, has_held) = (facts.machine_uuid, *has_held);
+        let (machine, part, has_held) = (facts.machine_uuid, facts.part, *has_held);
         // The first try may still be about to be held: the turns of its chain keep the two in order.
         if !matches!(self.upstream, Upstream::Embedded { .. }) || self.was_held_lately(machine) {
             return Err(event);
@@ -103,7 +103,7 @@ impl EventProcessor {
         domain::failpoint!("intake.worker");
         let event_id = sealed.envelope.event_id;
         // The log stores the envelope; the record scope is only for external services.
-        let submission = Submission::new(body, sealed, RecordScope::default());
+        let submission = Submission::new(body, sealed, RecordScope::default()).in_part(part);
         let now = self.clock.now();
         domain::failpoint!("forward.before");
         let outcome = self.upstream.submit(submission, self.rng.uuid_v7(now).into(), now).await;
@@ -218,7 +218,7 @@ impl EventProcessor {
             let envelope = &sealed.envelope;
             (tally, recorder_of(envelope), QuotaUsed::by(envelope.lane, &envelope.event_type))
         });
-        let submission = Submission::new(body.clone(), sealed, scope);
+        let submission = Submission::new(body.clone(), sealed, scope).in_part(authority.part());
         let now = self.clock.now();
         let receipt = self.rng.uuid_v7(now).into();
         domain::failpoint!("forward.before");

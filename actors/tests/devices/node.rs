@@ -5,6 +5,7 @@ use std::time::Duration;
 use actors::device::{Dependencies, DeviceCodes, DeviceSettings, StartedDevice};
 use actors::jitter;
 use domain::held::MachineFacts;
+use domain::log_part::LogPart;
 use domain::secret::CodeKey;
 use domain::{Clock, Rng, Timestamp};
 use store::Store;
@@ -50,7 +51,7 @@ impl Node {
 pub async fn machine(store: &Store, rng: &Rng, now: Timestamp) -> MachineFacts {
     let (machine_uuid, user_cuid) = (rng.uuid_v7(now).into(), rng.cuid2().parse().unwrap());
     let secret = domain::Digest::of(&rng.bytes::<32>()).into();
-    let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret };
+    let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret, part: LogPart::FIRST };
     assert_eq!(store.machine_register(&new, now).await.unwrap(), Register::Registered);
     store.machine_facts(machine_uuid).await.unwrap().unwrap().facts
 }

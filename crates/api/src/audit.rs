@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use actors::upstream::Upstream;
 use app::config::Urls;
-use axum::extract::State;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
 use axum::http::HeaderValue;
 use axum::http::header::CACHE_CONTROL;
 use domain::ids::EventId;
+use domain::log_part::LogPart;
 use proofs::merkle::tile::TilePath;
 use serde::Deserialize;
 use store::Store;
@@ -41,8 +43,12 @@ pub async fn verify(
 }
 
 /// `GET /api/v1/audit/checkpoint` and `GET /log/checkpoint`: the newest signed tree head, a C2SP note in text/plain.
-pub async fn checkpoint(State(upstream): State<Upstream>) -> ApiResult {
-    upstream.checkpoint().await.map(passed::response).map_err(|error| passed::unreachable(&error))
+pub async fn checkpoint(State(upstream): State<Upstream>, ApiQuery(OfLog { log }): ApiQuery<OfLog>) -> ApiResult {
+    upstream
+        .checkpoint(part_of(&upstream, log.as_deref())?)
+        .await
+        .map(passed::response)
+        .map_err(|error| passed::unreachable(&error))
 }
 
 /// The query of `consistency`; read by the statistics service.
@@ -50,11 +56,27 @@ pub async fn checkpoint(State(upstream): State<Upstream>) -> ApiResult {
 pub struct Range {
     from: Option<String>,
     to: Option<String>,
+    log: Option<String>,
+}
+
+/// The query of `checkpoint`.
+#[derive(Debug, Deserialize)]
+pub struct OfLog {
+    log: Option<String>,
+}
+
+/// The part of the log that a request names; the first one without a name.
+fn part_of(upstream: &Upstream, log: Option<&str>) -> Result<LogPart, Code> {
+    let part = log.map_or(Ok(LogPart::FIRST), str::parse).map_err(|_| Code::NotFound)?;
+    let is_known = part.is_first() || upstream.logs().is_some_and(|logs| logs.slot(part).is_some());
+    is_known.then_some(part).ok_or(Code::NotFound)
 }
 
 /// `GET /api/v1/audit/consistency?from&to`: proves that the smaller tree is a prefix of the larger.
 pub async fn consistency(State(upstream): State<Upstream>, ApiQuery(range): ApiQuery<Range>) -> ApiResult {
-    let proof = upstream.consistency(range.from.as_deref(), range.to.as_deref()).await;
+    let proof = upstream
+        .consistency(part_of(&upstream, range.log.as_deref())?, range.from.as_deref(), range.to.as_deref())
+        .await;
     proof.map(passed::response).map_err(|error| passed::unreachable(&error))
 }
 
@@ -69,8 +91,29 @@ const NEVER_CHANGES: HeaderValue = HeaderValue::from_static("public, max-age=315
 /// `GET /log/tile/<L>/<N>[.p/<W>]`: hashes of the signed tree, in the layout of C2SP `tlog-tiles`. Entries are not served: a leaf names a
 /// computer and its agent.
 pub async fn tile(State(upstream): State<Upstream>, Named(path): Named) -> ApiResult {
+    tile_of(&upstream, LogPart::FIRST, &path).await
+}
+
+/// `GET /log/p<P>/checkpoint` and `GET /log/p<P>/tile/<L>/<N>[.p/<W>]`: the same of a further part.
+pub async fn of_part(
+    State(upstream): State<Upstream>,
+    path: Result<Path<(String, String)>, PathRejection>,
+) -> ApiResult {
+    let Path((part, path)) = path.map_err(|_| Code::NotFound)?;
+    let part = part.strip_prefix('p').ok_or(Code::NotFound)?;
+    let part = part_of(&upstream, Some(part))?;
+    match path.strip_prefix("tile/") {
+        Some(tile) => tile_of(&upstream, part, tile).await,
+        None if path == "checkpoint" => {
+            upstream.checkpoint(part).await.map(passed::response).map_err(|error| passed::unreachable(&error))
+        }
+        None => Err(Code::NotFound.into()),
+    }
+}
+
+async fn tile_of(upstream: &Upstream, part: LogPart, path: &str) -> ApiResult {
     let wanted: TilePath = path.parse().map_err(|_| Code::NotFound)?;
-    let tile = upstream.tile(wanted).await.map_err(|error| passed::unreachable(&error))?;
+    let tile = upstream.tile(part, wanted).await.map_err(|error| passed::unreachable(&error))?;
     let is_found = tile.status.is_success();
     let mut response = passed::response(tile);
     if is_found {

@@ -130,6 +130,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/api/v1/audit/keys", NONE, audit::keys),
         Route::get("/log/checkpoint", NONE, audit::checkpoint),
         Route::get("/log/tile/{*path}", NONE, audit::tile),
+        Route::get("/log/{part}/{*path}", NONE, audit::of_part),
         // A key outlives the agent that created it, so an agent's token is not accepted.
         Route::post("/api/v1/keys", Accepts::SESSION, api_keys::create),
         Route::get("/api/v1/keys", READER, api_keys::list),

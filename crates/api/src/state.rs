@@ -267,7 +267,7 @@ impl Services {
             export: AccountExport::new(ports(), app.upstream.clone()),
             filters: Filters::new(ports(), app.has_language_model()),
             labels: Labels::new(ports()),
-            machines: Machines::new(ports(), settings.machines.clone()),
+            machines: Machines::new(ports(), settings.machines.clone(), settings.log.weights().unwrap_or_default()),
             memories: Memories::new(ports(), app.pipeline.clone(), live.part(MemoryLimits::new)),
             recent,
             search: KnowledgeSearch::new(ports(), app.search.clone()),

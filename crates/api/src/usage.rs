@@ -25,7 +25,8 @@ fn owner(caller: &Caller) -> Option<UsageOwner> {
         (Some(account), _) => Some(UsageOwner::Account(account.clone())),
         (None, Caller::Machine { facts, .. }) if facts.is_outsider() => Some(UsageOwner::Outsider),
         (None, Caller::Machine { facts, .. }) => {
-            Some(UsageOwner::Computer(Recorder { machine: facts.machine_uuid, identity: facts.user_cuid.clone() }))
+            let recorder = Recorder { machine: facts.machine_uuid, identity: facts.user_cuid.clone() };
+            Some(UsageOwner::Computer(recorder, facts.part))
         }
         (None, _) => None,
     }

@@ -189,10 +189,7 @@ impl Builder<'_> {
             started_at,
             clock_ahead: TimeDelta::zero(),
         };
-        let log = match upstream {
-            Upstream::Embedded { log, .. } => Some(log.clone()),
-            Upstream::External(_) => None,
-        };
+        let log = upstream.logs().map(|logs| logs.first().clone());
         NodeTable::new(self.store.clone(), self.clock.clone(), log, ingestion.runner().to_owned(), traits)
     }
 
@@ -210,10 +207,9 @@ impl Builder<'_> {
 
     /// Reads recorded events for rules; `None` if the statistics service is external.
     pub(super) fn rules(&self, upstream: &Upstream, registry: &Arc<Registry>, mail: &Mail) -> Option<RulePass> {
-        let Upstream::Embedded { log, .. } = upstream else { return None };
         Some(RulePass {
             store: self.store.clone(),
-            log: log.clone(),
+            logs: upstream.logs()?.clone(),
             registry: Arc::clone(registry),
             clock: self.clock.clone(),
             rng: self.rng.clone(),

@@ -11,6 +11,7 @@ mod http;
 mod knowledge;
 mod limits;
 pub mod live;
+mod log;
 mod plans;
 pub mod reading;
 mod shared;
@@ -22,10 +23,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ::actors::budget::BudgetSettings;
+use domain::log_part::LogPart;
 use serde::{Deserialize, Serialize};
 use statistics::client::UpstreamSettings;
-use statistics::log::WriterSettings;
-use statistics::witness::{InvalidWitness, WitnessAddress};
 use store::DatabaseSettings;
 use store::feed::ENTRIES_WRITTEN_MAX;
 use store::held::HeldQuotas;
@@ -38,6 +38,7 @@ pub use self::admin::{AdminSettings, OperatorClaim, OperatorSettings};
 pub use self::http::{BODY_BYTES_HARD_MAX, HttpSettings};
 pub use self::knowledge::{ImportSettings, KnowledgeSettings};
 pub use self::limits::LimitSettings;
+pub use self::log::{LogPartSettings, LogSettings};
 pub use self::plans::{AccountSettings, PlanSettings};
 pub use self::reading::{Problem, Problems, load};
 pub(crate) use self::signin::is_protected;
@@ -138,65 +139,16 @@ impl DataSettings {
     pub fn checkpoint(&self) -> PathBuf {
         self.dir.join(Self::CHECKPOINT)
     }
+
+    /// The same for a part of the log.
+    pub fn checkpoint_of(&self, part: LogPart) -> PathBuf {
+        if part.is_first() { self.checkpoint() } else { self.dir.join(format!("checkpoint-p{part}.json")) }
+    }
 }
 
 impl Default for DataSettings {
     fn default() -> Self {
         Self { dir: PathBuf::from("data") }
-    }
-}
-
-/// `[log]`: the embedded statistics service.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[expect(missing_docs, reason = "config.toml describes each setting")]
-pub struct LogSettings {
-    pub origin: String,
-    #[serde(with = "humantime_serde")]
-    pub checkpoint_every: Duration,
-    #[serde(with = "humantime_serde")]
-    pub remember_every: Duration,
-    pub witness: Vec<String>,
-    pub witness_quorum: usize,
-    pub chains_max: usize,
-    pub wal_bytes: u64,
-    pub index_every: usize,
-    pub id_filters_bytes: u64,
-    pub tiles_cache_bytes: u64,
-}
-
-impl LogSettings {
-    /// The addresses of the witnesses.
-    pub fn witnesses(&self) -> Result<Vec<WitnessAddress>, InvalidWitness> {
-        self.witness.iter().map(|witness| witness.parse()).collect()
-    }
-
-    /// The limits of the writer of an SQLite file.
-    pub fn writer(&self) -> WriterSettings {
-        WriterSettings {
-            chains_max: self.chains_max,
-            wal_bytes: self.wal_bytes,
-            index_every: self.index_every,
-            id_filters_bytes: self.id_filters_bytes,
-            ..WriterSettings::default()
-        }
-    }
-}
-
-impl Default for LogSettings {
-    fn default() -> Self {
-        Self {
-            origin: "attache/log".into(),
-            checkpoint_every: Duration::from_millis(500),
-            remember_every: Duration::from_secs(5),
-            witness: Vec::new(),
-            witness_quorum: 0,
-            chains_max: WriterSettings::default().chains_max,
-            wal_bytes: WriterSettings::default().wal_bytes,
-            index_every: WriterSettings::default().index_every,
-            id_filters_bytes: WriterSettings::default().id_filters_bytes,
-            tiles_cache_bytes: 64 << 20,
-        }
     }
 }
 
@@ -339,7 +291,7 @@ impl Settings {
             "expected a level, or a filter such as \"info,api=debug\"",
         );
         self.check_events(&mut rule);
-        self.check_log(&mut rule);
+        self.log.check(self.database.url.is_some(), &mut rule);
         rule(
             self.database.replica_url.is_none() || self.database.url.is_some(),
             "database.replica_url",
@@ -434,38 +386,6 @@ impl Settings {
         rule(self.events.workers > 0, "events.workers", "must be at least 1");
         let is_part = (1..=100).contains(&self.events.held.sender_percent);
         rule(is_part, "events.held.sender_percent", "must be from 1 to 100");
-    }
-
-    fn check_log(&self, rule: &mut impl FnMut(bool, &str, &str)) {
-        rule(self.log.index_every > 0, "log.index_every", "must be at least 1");
-        rule(
-            (Duration::from_millis(10)..=Duration::from_secs(1)).contains(&self.log.checkpoint_every),
-            "log.checkpoint_every",
-            "must be from 10ms to 1s: checkpoints are promised at least every second",
-        );
-        rule(
-            (Duration::from_secs(1)..=Duration::from_mins(1)).contains(&self.log.remember_every),
-            "log.remember_every",
-            "must be from 1s to 1m",
-        );
-        if let Err(error) = self.log.witnesses() {
-            rule(false, "log.witness", &error.to_string());
-        }
-        rule(
-            self.log.witness_quorum <= self.log.witness.len(),
-            "log.witness_quorum",
-            "must be at most the number of witnesses in log.witness",
-        );
-        rule(
-            domain::checkpoint::base_of(&self.log.origin) == self.log.origin,
-            "log.origin",
-            "must not contain '/epoch-', with which epochs of the log are named",
-        );
-        rule(
-            domain::checkpoint::SignerKey::from_seed(&self.log.origin, &[0; 32]).is_ok(),
-            "log.origin",
-            "must be a name without spaces and '+'",
-        );
     }
 
     /// The notifications that the store writes.

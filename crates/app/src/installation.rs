@@ -15,22 +15,30 @@ mod epoch;
 mod error;
 mod log_record;
 mod pair;
+mod parts;
 mod places;
 mod refusal;
 mod schema;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actors::anchor::Anchor;
-use actors::upstream::Upstream;
+use actors::intake::grouped::GroupMessage;
+use actors::upstream::{Appenders, Upstream};
 use actors::witness::Witnesses;
-use actors::{ActorKind, anchor};
+use actors::{ActorKind, PartKind, anchor};
 use domain::ids::InstallationId;
+use domain::log_part::LogPart;
+use domain::registry::Registry;
 use domain::{Clock, Rng};
 use statistics::client::Client;
 use statistics::log::{Log, LogError, LogHead, MemoryFault, MemoryFile};
+use statistics::parts::{Logs, PartSlot};
 use statistics::witness::WitnessClient;
 use store::Store;
+use store::pool::servers_of;
 use supervision::Handle;
 
 pub use self::epoch::{Declared, declare};
@@ -38,6 +46,7 @@ pub use self::error::OpenError;
 pub use self::log_record::LogRecord;
 pub use self::pair::is_lone_log;
 use self::pair::{Found, StartContext, log_pool, log_pool_if_there};
+pub use self::parts::PartOpener;
 pub use self::places::SCHEMA;
 pub use self::refusal::{Mismatch, StartRefusal};
 pub use self::schema::{DatabasePlan, plan as plan_schema, require as require_schema};
@@ -57,6 +66,15 @@ pub enum LogStart {
     NewEpoch,
 }
 
+/// The statistics service before the actors that use it.
+#[derive(Debug)]
+pub enum OpenedService {
+    /// The embedded log.
+    Embedded(Box<Log>),
+    /// A service behind HTTP.
+    External(Client),
+}
+
 /// Opens the main database and the log, brings both to the newest schema, and refuses them if they do not belong together.
 #[boxed]
 pub async fn open(
@@ -64,22 +82,60 @@ pub async fn open(
     clock: &Clock,
     rng: &Rng,
     start: LogStart,
-) -> Result<(Store, Upstream), OpenError> {
+) -> Result<(Store, OpenedService), OpenError> {
     let id = || InstallationId::from(rng.uuid_v7(clock.now()));
     if settings.upstream.url.is_some() {
         // There is no embedded log. The stored checkpoint of an earlier one is kept, in case that log is used again.
         let store = main_database_beside_log(settings).await?;
         store.migrate().await?;
         store.installation_begin(id()).await?;
-        return Ok((store, Upstream::External(Client::new(&settings.upstream, rng)?)));
+        return Ok((store, OpenedService::External(Client::new(&settings.upstream, rng)?)));
     }
     let ground = StartContext { settings, clock, rng };
     let (store, log) = match start {
         LogStart::Continue => ground.joined_in_attempts(id()).await?,
         LogStart::NewEpoch => epoch::begin(&ground, id()).await?,
     };
-    let intake = Handle::new(ActorKind::Intake, settings.actors.of(ActorKind::Intake));
-    Ok((store, Upstream::Embedded { intake, log }))
+    Ok((store, OpenedService::Embedded(Box::new(log))))
+}
+
+/// The statistics service with the further parts of the log, and the pass that opens absent parts.
+#[boxed]
+pub async fn with_parts(
+    service: OpenedService,
+    settings: &Settings,
+    store: &Store,
+    (clock, rng): (&Clock, &Rng),
+    registry: &Arc<Registry>,
+) -> Result<(Upstream, Option<PartOpener>), OpenError> {
+    let log = match service {
+        OpenedService::Embedded(log) => log.with_registry(Arc::clone(registry)),
+        OpenedService::External(client) => return Ok((Upstream::External(client), None)),
+    };
+    let installation = store.installation().await?.ok_or(OpenError::Absent("the installation's id"))?.id;
+    let settings_of_opener = Arc::new(settings.clone());
+    let opener =
+        PartOpener::new(settings_of_opener, store.clone(), (clock, rng), Arc::clone(registry), installation).await?;
+    opener.open().await?;
+    let intake = appenders(settings);
+    let log = Logs::new(log, opener.slots().clone());
+    let opener = (!opener.slots().is_empty()).then_some(opener);
+    Ok((Upstream::Embedded { intake, log }, opener))
+}
+
+/// An appender for each database server.
+fn appenders(settings: &Settings) -> Appenders {
+    let first = (LogPart::FIRST, settings.database.url.as_deref());
+    let further = settings.log.part.iter().map(|part| (LogPart::new(part.number), Some(part.url.as_str())));
+    let mut of_servers: BTreeMap<String, Handle<GroupMessage>> = BTreeMap::new();
+    let of_part = |(part, url): (LogPart, Option<&str>)| {
+        let server = url.map(servers_of).unwrap_or_default();
+        let handle = of_servers.entry(server).or_insert_with(|| {
+            Handle::new(PartKind::new(ActorKind::Intake, part), settings.actors.of(ActorKind::Intake))
+        });
+        (part, handle.clone())
+    };
+    Appenders::new([first].into_iter().chain(further).map(of_part).collect())
 }
 
 /// Opens the main database for a command that may run while a server does. It creates no file and changes no table; older tables are
@@ -203,7 +259,7 @@ impl StartContext<'_> {
             return Err(StartRefusal::of(self.settings, mismatch).into());
         }
         let head: LogHead = log.head().await?;
-        match store.installation_remember(&anchor::remembered(head), self.clock.now()).await {
+        match store.log_remember(LogPart::FIRST, &anchor::remembered(head), self.clock.now()).await {
             // For example a full disk: reads and proofs are served, and the pass that stores checkpoints retries.
             Err(error) if error.is_unavailable() => {
                 tracing::warn!(
@@ -240,20 +296,29 @@ impl StartContext<'_> {
     }
 }
 
-/// The pass that requests cosignatures from witnesses; `None` without witnesses.
-pub fn witnesses_of(upstream: &Upstream, settings: &Settings) -> Result<Option<Witnesses>, OpenError> {
-    let Upstream::Embedded { log, .. } = upstream else { return Ok(None) };
+/// The passes that request cosignatures from witnesses, one for each part of the log; none without witnesses.
+pub fn witnesses_of(upstream: &Upstream, settings: &Settings) -> Result<Vec<Witnesses>, OpenError> {
+    let Some(logs) = upstream.logs() else { return Ok(Vec::new()) };
     // The configuration was validated when it was read.
     let addresses = settings.log.witnesses().unwrap_or_default();
     if addresses.is_empty() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    let witnesses = addresses.into_iter().map(WitnessClient::new).collect::<Result<_, _>>()?;
-    Ok(Some(Witnesses::new(log.clone(), witnesses)))
+    let mut passes = Vec::new();
+    for (part, slot) in logs.slots() {
+        let witnesses = addresses.iter().cloned().map(WitnessClient::new).collect::<Result<_, _>>()?;
+        passes.push(Witnesses::new(part, slot.clone(), witnesses));
+    }
+    Ok(passes)
 }
 
-/// The pass that stores the newest checkpoint while the server runs; `None` with an external statistics service.
-pub fn anchor_of(store: &Store, upstream: &Upstream, clock: &Clock) -> Option<Anchor> {
-    let Upstream::Embedded { log, .. } = upstream else { return None };
-    Some(Anchor { store: store.clone(), log: log.clone(), clock: clock.clone() })
+/// The passes that store the newest checkpoints while the server runs, one for each part of the log.
+pub fn anchors_of(store: &Store, upstream: &Upstream, clock: &Clock) -> Vec<Anchor> {
+    let anchor = |(part, slot): (LogPart, &PartSlot)| Anchor {
+        store: store.clone(),
+        part,
+        log: slot.clone(),
+        clock: clock.clone(),
+    };
+    upstream.logs().into_iter().flat_map(Logs::slots).map(anchor).collect()
 }

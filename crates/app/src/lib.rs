@@ -58,6 +58,7 @@ use domain::prices::PriceTable;
 use domain::registry::Registry;
 use domain::secret::CodeKey;
 use domain::{Clock, Rng};
+use futures_util::future::join_all;
 use store::Store;
 use supervision::periodic::PassError;
 use supervision::{Root, RootSettings};
@@ -124,10 +125,10 @@ pub struct AppState {
     pub pauses: ServicePauses,
     /// The statistics service, embedded or external.
     pub upstream: Upstream,
-    /// Stores the newest checkpoint of the embedded log in the main database.
-    pub anchor: Option<Anchor>,
-    /// Asks witnesses to cosign the newest checkpoint.
-    pub witnesses: Option<Witnesses>,
+    /// Store the newest checkpoints of the parts of the embedded log in the main database.
+    pub anchors: Vec<Anchor>,
+    /// Ask witnesses to cosign the newest checkpoints.
+    pub witnesses: Vec<Witnesses>,
     /// Counts of forwarded events.
     pub usage: Usage,
     /// The time at which each computer was last seen.
@@ -183,13 +184,13 @@ impl App {
     ) -> Result<Self, BuildError> {
         let settings = configured.settings.clone();
         let live = LiveSettings::new(configured);
-        let (store, upstream) = installation::open(&settings, &clock, &rng, start).await?;
+        let (store, service) = installation::open(&settings, &clock, &rng, start).await?;
         follow_clock(&store, &clock).await;
         let node = NodeId::from(rng.uuid_v7(clock.now()));
         let store = store.with_holder(node).with_notices(live.part(Settings::notices));
-        follow_database(&live, &store, &upstream);
         let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
-        let upstream = upstream.with_registry(&registry);
+        let (upstream, parts) = installation::with_parts(service, &settings, &store, (&clock, &rng), &registry).await?;
+        follow_database(&live, &store, &upstream);
         let prices = Arc::new(settings.prices().map_err(BuildError::Prices)?);
         let pauses = ServicePauses::new(&clock);
         let builder = Builder {
@@ -215,7 +216,7 @@ impl App {
         let hold = builder.hold();
         let intake = builder.intake(&upstream, &registry, &counters, &hold);
         let outbox = builder.outbox(&upstream);
-        let anchor = installation::anchor_of(&store, &upstream, &clock);
+        let anchors = installation::anchors_of(&store, &upstream, &clock);
         let webhooks = builder.webhooks()?;
         let rules = builder.rules(&upstream, &registry, &mail);
         let nodes = builder.nodes(&upstream, &knowledge.ingestion);
@@ -225,8 +226,10 @@ impl App {
         let supervised = Supervised {
             builder: &builder,
             lookup: &lookup,
-            log: (&upstream, anchor.as_ref()),
-            witnesses: witnesses.as_ref(),
+            upstream: &upstream,
+            anchors: &anchors,
+            witnesses: &witnesses,
+            parts: parts.as_ref(),
             hold: &hold,
             mail: (&mail, mailer),
             claims: &claims,
@@ -262,7 +265,7 @@ impl App {
             outbox,
             pauses,
             upstream,
-            anchor,
+            anchors,
             witnesses,
             usage: counters.usage,
             presence: counters.presence,
@@ -371,10 +374,8 @@ impl AppState {
         let settle = async {
             let counts = self.usage.finish().await.and(self.budgets.settle().await);
             let counts = counts.and(self.presence.settle().await);
-            let remembered = match &self.anchor {
-                Some(anchor) => anchor.settle().await.map_err(PassError::from),
-                None => Ok(()),
-            };
+            let remembered = join_all(self.anchors.iter().map(Anchor::settle)).await;
+            let remembered = remembered.into_iter().collect::<Result<(), _>>().map_err(PassError::from);
             let left = self.nodes.leave().await.map_err(PassError::from);
             counts.and(remembered).and(left)
         };

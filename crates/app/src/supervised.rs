@@ -1,5 +1,6 @@
 //! The actors, in their start order. The supervisor stops them in reverse order.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actors::agent_sessions::SessionFollower;
@@ -9,7 +10,7 @@ use actors::budget::BudgetKeeper;
 use actors::claim::Claims;
 use actors::device::DeviceCodes;
 use actors::ingest::OrphanedBatches;
-use actors::intake::grouped::GroupedIntake;
+use actors::intake::grouped::{AppendedPart, GroupedIntake};
 use actors::intake::{HeldBatch, Intake};
 use actors::janitor::Janitor;
 use actors::keys::KeyedActors;
@@ -25,14 +26,17 @@ use actors::upstream::Upstream;
 use actors::watch::{ChangeFeed, OrderExecutor, OverrideFollower};
 use actors::webhook::WebhookPass;
 use actors::witness::Witnesses;
-use actors::{ActorKind, jitter};
+use actors::{ActorKind, PartKind, jitter};
+use domain::log_part::LogPart;
 use domain::node::BEAT_SECONDS;
+use statistics::parts::PartSlot;
 use supervision::ChildSpec;
 use supervision::commit::Committer;
 use supervision::periodic::{LiveSchedule, Pass, Periodic, Rest, Schedule, Waker};
 
 use super::builder::{Builder, Counters, Hold, OUTBOX};
 use super::config::Settings;
+use super::installation::PartOpener;
 use super::knowledge::KnowledgeServices;
 
 /// Pause of actors that only look for changes.
@@ -62,6 +66,9 @@ const RULE_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_
 /// Pause between two passes that compute missing embeddings.
 const EMBED_MISSING_EVERY: Duration = Duration::from_secs(5);
 
+/// Pause between two tries to open a part of the log.
+const PARTS_EVERY: Duration = Duration::from_secs(2);
+
 /// Rest of the anchor, which the local sequencer wakes.
 const ANCHOR_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
 
@@ -71,25 +78,35 @@ const WATCH_REST: (Duration, Duration) = (Duration::from_secs(4), Duration::from
 /// Wake actors that rest.
 #[derive(Default)]
 pub(super) struct Wakers {
-    /// Events were appended: the sequencer.
-    pub appended: Waker,
-    /// The tree has grown: the meter.
-    pub grown: Waker,
-    /// The tree has grown: the actor that adds events to sessions.
-    pub followed: Waker,
-    /// The tree has grown: the reader of recorded events.
+    /// The tree of any part has grown: the reader of recorded events.
     pub recorded: Waker,
-    /// A checkpoint was signed: the anchor.
-    pub signed: Waker,
     /// Other processes changed something: the reader of changes.
     pub changed: Waker,
+}
+
+/// Wake the actors of one part of the log that rest.
+#[derive(Default)]
+struct PartWakers {
+    /// Events were appended: the sequencer.
+    appended: Waker,
+    /// The tree has grown: the meter.
+    grown: Waker,
+    /// The tree has grown: the actor that adds events to sessions.
+    followed: Waker,
+    /// A checkpoint was signed: the anchor.
+    signed: Waker,
 }
 
 pub(super) struct Supervised<'s> {
     pub builder: &'s Builder<'s>,
     pub lookup: &'s MachineLookup,
-    pub log: (&'s Upstream, Option<&'s Anchor>),
-    pub witnesses: Option<&'s Witnesses>,
+    pub upstream: &'s Upstream,
+    /// Of each part of the embedded log.
+    pub anchors: &'s [Anchor],
+    /// Of each part of the embedded log, if there are any.
+    pub witnesses: &'s [Witnesses],
+    /// Opens further parts of the embedded log.
+    pub parts: Option<&'s PartOpener>,
     pub hold: &'s Hold,
     pub mail: (&'s Mail, Mailer),
     pub claims: &'s Claims,
@@ -129,27 +146,53 @@ impl Supervised<'_> {
         Some(ChildSpec::singleton(group, move || (Committer::new(ledger.clone(), GROUP_MAX), ())))
     }
 
-    /// The actors of the embedded statistics service.
+    /// The actors of the embedded statistics service: of each part, and one appender for each server.
     fn log(&self) -> Vec<ChildSpec> {
-        let (Upstream::Embedded { intake, log }, Some(anchor)) = self.log else {
-            return Vec::new();
-        };
-        let Wakers { appended, grown, followed, recorded, signed, .. } = &self.wakers;
-        let grouped = GroupedIntake::new(log.clone(), GROUP_MAX, appended.clone());
+        let Upstream::Embedded { intake, log } = self.upstream else { return Vec::new() };
+        let mut children = Vec::new();
+        children.extend(self.parts.map(|opener| self.periodic(ActorKind::Parts, opener.clone(), every(PARTS_EVERY))));
+        let wakers: BTreeMap<LogPart, PartWakers> =
+            log.slots().map(|(part, _)| (part, PartWakers::default())).collect();
+        for (handle, parts) in intake.actors() {
+            let appended = parts.into_iter().filter_map(|part| {
+                let (log, appended) = (log.slot(part)?.clone(), wakers.get(&part)?.appended.clone());
+                Some(AppendedPart { part, log, appended })
+            });
+            let grouped = GroupedIntake::new(appended.collect(), GROUP_MAX);
+            children.push(ChildSpec::singleton(handle, move || (grouped.clone(), ())));
+        }
+        for (part, slot) in log.slots() {
+            if let Some(wakers) = wakers.get(&part) {
+                children.extend(self.part(part, slot, wakers));
+            }
+        }
+        children
+    }
+
+    /// The actors of a part.
+    fn part(&self, part: LogPart, slot: &PartSlot, wakers: &PartWakers) -> Vec<ChildSpec> {
+        let PartWakers { appended, grown, followed, signed } = wakers;
         let sequence = Sequence {
-            log: log.clone(),
+            part,
+            log: slot.clone(),
             events_max: SEQUENCE_MAX,
-            grown: vec![grown.clone(), followed.clone(), recorded.clone(), signed.clone()],
+            grown: vec![grown.clone(), followed.clone(), self.wakers.recorded.clone(), signed.clone()],
         };
         let checkpoint = self.live_every(|settings| settings.log.checkpoint_every);
         let remember = self.live_every(|settings| settings.log.remember_every);
-        let mut children = vec![
-            ChildSpec::singleton(intake, move || (grouped.clone(), ())),
-            self.resting(ActorKind::Sequence, sequence, checkpoint.clone(), SEQUENCE_REST, appended),
-            self.resting(ActorKind::Anchor, anchor.clone(), remember, ANCHOR_REST, signed),
-        ];
-        let witnesses = self.witnesses.cloned();
-        children.extend(witnesses.map(|pass| self.periodic(ActorKind::Witness, pass, checkpoint)));
+        let of = |kind| (kind, PartKind::new(kind, part));
+        let mut children =
+            vec![self.resting(of(ActorKind::Sequence), sequence, checkpoint.clone(), SEQUENCE_REST, appended)];
+        let anchor = self.anchors.iter().find(|anchor| anchor.part == part);
+        children.extend(
+            anchor.map(|anchor| self.resting(of(ActorKind::Anchor), anchor.clone(), remember, ANCHOR_REST, signed)),
+        );
+        let witnesses = self.witnesses.iter().find(|witnesses| witnesses.part() == part);
+        children.extend(witnesses.map(|pass| self.periodic_of(of(ActorKind::Witness), pass.clone(), checkpoint)));
+        let meter = UsageMeter { usage: self.counters.usage.clone(), part };
+        children.push(self.resting(of(ActorKind::Meter), meter, every(SECOND), METER_REST, grown));
+        let follower = SessionFollower(slot.clone());
+        children.push(self.resting(of(ActorKind::AgentSessions), follower, every(SECOND), SESSIONS_REST, followed));
         children
     }
 
@@ -197,7 +240,7 @@ impl Supervised<'_> {
     fn housekeeping(&self) -> Vec<ChildSpec> {
         let Builder { settings, live, store, clock, .. } = self.builder;
         let Counters { usage, presence, budgets } = self.counters;
-        let Wakers { grown, followed, changed, .. } = &self.wakers;
+        let Wakers { changed, .. } = &self.wakers;
         let changes = ChangeFeed {
             store: (*store).clone(),
             clock: (*clock).clone(),
@@ -225,11 +268,10 @@ impl Supervised<'_> {
         let mut children = vec![
             self.periodic(ActorKind::Outbox, self.outbox.clone(), outbox),
             self.resting(ActorKind::Watch, changes, every(SECOND), WATCH_REST, changed),
-            self.resting(ActorKind::Meter, UsageMeter(usage.clone()), every(SECOND), METER_REST, grown),
         ];
-        if let Upstream::Embedded { log, .. } = self.log.0 {
-            let follower = SessionFollower(log.clone());
-            children.push(self.resting(ActorKind::AgentSessions, follower, every(SECOND), SESSIONS_REST, followed));
+        if self.upstream.logs().is_none() {
+            let meter = UsageMeter { usage: usage.clone(), part: LogPart::FIRST };
+            children.push(self.periodic(ActorKind::Meter, meter, every(SECOND)));
         }
         children.extend([
             self.periodic(ActorKind::Presence, PresencePass(presence.clone()), every(SECOND)),
@@ -243,20 +285,30 @@ impl Supervised<'_> {
     /// A periodic actor that rests on PostgreSQL while there is no work: an idle node must cost the database little.
     fn resting<P: Pass>(
         &self,
-        kind: ActorKind,
+        kind: impl Into<(ActorKind, PartKind)>,
         pass: P,
         schedule: impl Into<LiveSchedule>,
         (after, rest): (Duration, Duration),
         waker: &Waker,
     ) -> ChildSpec {
+        let (limits, kind) = kind.into();
         let rest = Rest { after, every: rest, waker: waker.clone() };
         let rest = self.builder.store.pool().is_postgres().then_some(rest);
-        let handle = Periodic::<P>::handle(kind, self.builder.settings.actors.of(kind));
+        let handle = Periodic::<P>::handle(kind, self.builder.settings.actors.of(limits));
         Periodic::new(kind, pass, schedule, jitter(self.builder.rng)).resting(rest).child(&handle)
     }
 
     fn periodic<P: Pass>(&self, kind: ActorKind, pass: P, schedule: impl Into<LiveSchedule>) -> ChildSpec {
-        let handle = Periodic::<P>::handle(kind, self.builder.settings.actors.of(kind));
+        self.periodic_of(kind.into(), pass, schedule)
+    }
+
+    fn periodic_of<P: Pass>(
+        &self,
+        (limits, kind): (ActorKind, PartKind),
+        pass: P,
+        schedule: impl Into<LiveSchedule>,
+    ) -> ChildSpec {
+        let handle = Periodic::<P>::handle(kind, self.builder.settings.actors.of(limits));
         Periodic::new(kind, pass, schedule, jitter(self.builder.rng)).child(&handle)
     }
 

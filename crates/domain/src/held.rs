@@ -15,6 +15,7 @@ use crate::consent::{ConsentLevel, ConsentRule, explicit_level};
 use crate::envelope::{AgentKinds, Envelope, Lane, Sealed, Unreadable};
 use crate::epoch;
 use crate::ids::{MachineUuid, UserAccountId, UserCuid};
+use crate::log_part::LogPart;
 use crate::registry::{Registry, RegistryRefusal};
 
 pub use keeping::may_keep;
@@ -92,6 +93,14 @@ pub enum SenderAuthority {
 }
 
 impl SenderAuthority {
+    /// The part of the log with the chains of the computer; the first one without a computer.
+    pub fn part(&self) -> LogPart {
+        match self {
+            Self::Machine(facts) | Self::Account { named: Some(facts), .. } => facts.part,
+            Self::Unclaimed | Self::Account { named: None, .. } => LogPart::FIRST,
+        }
+    }
+
     /// The account that the sender belongs to.
     pub fn account(&self) -> Option<&UserAccountId> {
         match self {
@@ -126,6 +135,8 @@ pub struct MachineFacts {
     pub consent: Vec<ConsentRule>,
     /// Pauses of recording.
     pub pauses: Pauses,
+    /// The part of the log with its chains.
+    pub part: LogPart,
 }
 
 impl MachineFacts {
@@ -275,6 +286,7 @@ mod tests {
             identity_account: Some("account1".parse().unwrap()),
             consent: vec![],
             pauses: Pauses::default(),
+            part: LogPart::FIRST,
         }
     }
 

@@ -90,6 +90,7 @@ pub mod label;
 pub mod lane;
 pub mod language;
 pub mod live;
+pub mod log_part;
 pub mod mail;
 pub mod memory;
 pub mod merkle;

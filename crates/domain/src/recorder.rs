@@ -1,8 +1,11 @@
 //! The recorder of an event: a computer, under the identity that it registered.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use crate::ids::{InstallationId, MachineUuid, UserCuid};
+use crate::log_part::LogPart;
 
 /// A computer with its identity.
 ///
@@ -31,12 +34,14 @@ pub struct Recorders {
     /// The chains in which the service reports changes for the account's identities. A report about a computer is
     /// visible only if `computers` contains it.
     pub service: Vec<Recorder>,
+    /// The parts of the log with their chains. The service's chains are in the first part.
+    pub parts: BTreeSet<LogPart>,
 }
 
 impl Recorders {
     /// A computer that reads its own records.
-    pub fn of_computer(machine: MachineUuid, identity: UserCuid) -> Self {
-        Self { computers: vec![Recorder { machine, identity }], service: Vec::new() }
+    pub fn of_computer(machine: MachineUuid, identity: UserCuid, part: LogPart) -> Self {
+        Self { computers: vec![Recorder { machine, identity }], service: Vec::new(), parts: [part].into() }
     }
 
     /// All recorders: computers first, then the service.

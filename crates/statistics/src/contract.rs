@@ -9,6 +9,7 @@ use domain::chain::{ChainKey, Position};
 use domain::consent::ConsentLevel;
 use domain::envelope::{Lane, Sealed};
 use domain::ids::{EventId, MachineUuid, ReceiptId, UserAccountId, UserCuid};
+use domain::log_part::LogPart;
 use domain::recorder::Recorders;
 use domain::registry::Tone;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -65,6 +66,8 @@ pub struct Submission {
     pub position: Position,
     /// Subject that the event is sent for.
     pub scope: RecordScope,
+    /// The part of the embedded log with the chains of the computer.
+    pub part: LogPart,
 }
 
 impl Submission {
@@ -86,7 +89,14 @@ impl Submission {
             consent_level: envelope.consent_level,
             redacted: envelope.redacted,
             scope,
+            part: LogPart::FIRST,
         }
+    }
+
+    /// The submission for another part of the log, which has the event's chain.
+    #[must_use]
+    pub fn in_part(self, part: LogPart) -> Self {
+        Self { part, ..self }
     }
 
     /// Chain of the event.

@@ -5,6 +5,7 @@
 //! | [`contract`] | requests to a statistics service, and their responses |
 //! | [`client`], [`breaker`] | an external service behind HTTP |
 //! | [`log`] | the embedded service: append-only, sequenced, signed |
+//! | [`parts`] | the logs of several servers as one service |
 //! | [`witness`] | the client of a witness, which cosigns checkpoints |
 //!
 //! The crate `proofs` has the tree, its leaves and the proofs.
@@ -16,5 +17,6 @@ pub mod breaker;
 pub mod client;
 pub mod contract;
 pub mod log;
+pub mod parts;
 pub mod trace;
 pub mod witness;

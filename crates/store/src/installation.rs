@@ -1,6 +1,5 @@
 //! The installation that the main database belongs to, and its remembered log checkpoint.
 
-use domain::Timestamp;
 use domain::checkpoint::{Checkpoint, VerifierKey};
 use domain::ids::InstallationId;
 use uuid::Uuid;
@@ -35,6 +34,22 @@ impl RememberedLog {
     pub fn opened(&self) -> Option<Checkpoint> {
         self.vkey.parse::<VerifierKey>().ok()?.open(&self.checkpoint).ok()
     }
+
+    /// The log that three columns describe, all or none of them.
+    pub(crate) fn of_columns(
+        vkey: Option<String>,
+        checkpoint: Option<String>,
+        size: Option<i64>,
+    ) -> Result<Option<Self>, Corrupt> {
+        match (vkey, checkpoint, size) {
+            (Some(vkey), Some(checkpoint), Some(size)) => {
+                let size = u64::try_from(size).map_err(|error| Corrupt::new("log_size", error))?;
+                Ok(Some(Self { vkey, checkpoint, size }))
+            }
+            (None, None, None) => Ok(None),
+            _ => Err(Corrupt::new("log_vkey", "the log is remembered in part")),
+        }
+    }
 }
 
 crate::row! {
@@ -50,14 +65,7 @@ impl TryFrom<InstallationRow> for Installation {
     type Error = Corrupt;
 
     fn try_from(row: InstallationRow) -> Result<Self, Corrupt> {
-        let log = match (row.log_vkey, row.log_checkpoint, row.log_size) {
-            (Some(vkey), Some(checkpoint), Some(size)) => {
-                let size = u64::try_from(size).map_err(|error| Corrupt::new("installation.log_size", error))?;
-                Some(RememberedLog { vkey, checkpoint, size })
-            }
-            (None, None, None) => None,
-            _ => return Err(Corrupt::new("installation.log_vkey", "the log is remembered in part")),
-        };
+        let log = RememberedLog::of_columns(row.log_vkey, row.log_checkpoint, row.log_size)?;
         Ok(Self { id: row.installation_id.into(), log })
     }
 }
@@ -84,41 +92,5 @@ impl Store {
         .during(Operation::GiveInstallationId)
         .await?;
         Ok(row.try_into()?)
-    }
-
-    /// Stores a checkpoint if it is the first, or larger than the stored one and signed with the same key. Returns whether it was stored.
-    #[boxed]
-    pub async fn installation_remember(&self, log: &RememberedLog, now: Timestamp) -> Result<bool, StoreError> {
-        const SQL: &str =
-            "UPDATE installation SET log_vkey = $1, log_checkpoint = $2, log_size = $3, remembered_at = $4
-            WHERE id = 1 AND (log_vkey IS NULL OR (log_vkey = $1 AND log_size < $3))";
-        let size = crate::outbox::number(log.size);
-        let rows_affected = query(SQL)
-            .bind(&log.vkey)
-            .bind(&log.checkpoint)
-            .bind(size)
-            .bind(now)
-            .execute(self.pool.writer())
-            .during(Operation::RememberCheckpointOfLog)
-            .await?;
-        Ok(rows_affected == 1)
-    }
-
-    /// Stores the first checkpoint of another epoch. Usage is counted from its end on if it has fewer leaves than were counted.
-    #[boxed]
-    pub async fn installation_new_log(&self, log: &RememberedLog, now: Timestamp) -> Result<(), StoreError> {
-        const SET: &str =
-            "UPDATE installation SET log_vkey = $1, log_checkpoint = $2, log_size = $3, remembered_at = $4
-            WHERE id = 1";
-        const COUNT: &str = "UPDATE usage_cursor SET counted = $1 WHERE id = 1 AND counted > $1";
-        let size = crate::outbox::number(log.size);
-        in_transaction!(&self.pool, |tx| {
-            let set = query(SET).bind(&log.vkey).bind(&log.checkpoint).bind(size).bind(now);
-            set.execute(&mut *tx).await?;
-            query(COUNT).bind(size).execute(&mut *tx).await?;
-            self.record_act(tx, now).await
-        })
-        .during(Operation::RememberNewLog)
-        .await
     }
 }

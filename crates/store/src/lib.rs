@@ -71,6 +71,7 @@ pub mod installation;
 pub mod inventory;
 pub mod janitor;
 pub mod key;
+pub mod log_part;
 pub mod machine;
 pub mod mail;
 pub mod memory;

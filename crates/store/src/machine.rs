@@ -8,6 +8,7 @@ use domain::device::approval::{ApprovalRefusal, ComputerFacts};
 use domain::held::MachineFacts;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::label::Label;
+use domain::log_part::LogPart;
 use domain::secret::SecretHash;
 use domain::webhook::NotificationKind;
 use domain::{Rng, Timestamp};
@@ -18,6 +19,7 @@ use crate::account::IDENTITY_ADD;
 use crate::api_key::REVOKE_OF_MACHINE;
 use crate::consent::baseline::inherit_baseline;
 use crate::error::{Corrupt, StoreError};
+use crate::log_part::part;
 use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, probe, query, scalar};
@@ -80,6 +82,8 @@ pub struct NewMachine<'a> {
     pub name: Option<&'a str>,
     /// SHA-256 of its new secret.
     pub secret: SecretHash,
+    /// The part of the log for its chains, unless it was registered before.
+    pub part: LogPart,
 }
 
 /// Result of a registration.
@@ -97,10 +101,14 @@ impl Store {
     #[boxed]
     pub async fn machine_register(&self, new: &NewMachine<'_>, now: Timestamp) -> Result<Register, StoreError> {
         const SQL: &str =
-            "INSERT INTO machines (machine_uuid, user_cuid, name, secret_hash, first_seen_at, last_seen_at)
-            SELECT $1, $2, $3, $4, $5, $5 WHERE NOT EXISTS (SELECT 1 FROM identities WHERE control_machine_uuid = $1)
+            "INSERT INTO machines (machine_uuid, user_cuid, name, secret_hash, first_seen_at, last_seen_at, log_part)
+            SELECT $1, $2, $3, $4, $5, $5, COALESCE((SELECT log_part FROM machine_parts WHERE machine_uuid = $1), $6)
+            WHERE NOT EXISTS (SELECT 1 FROM identities WHERE control_machine_uuid = $1)
                 AND NOT EXISTS (SELECT 1 FROM installation WHERE installation_id = $1)
                 AND NOT EXISTS (SELECT 1 FROM spent_machines WHERE machine_uuid = $1)
+            ON CONFLICT (machine_uuid) DO NOTHING";
+        const PART: &str = "INSERT INTO machine_parts (machine_uuid, log_part)
+            SELECT machine_uuid, log_part FROM machines WHERE machine_uuid = $1 AND log_part > 0
             ON CONFLICT (machine_uuid) DO NOTHING";
         let name = new.name.map(storable);
         in_transaction!(
@@ -113,10 +121,14 @@ impl Store {
                     .bind(name.as_deref())
                     .bind(new.secret.as_bytes())
                     .bind(now)
+                    .bind(i64::from(new.part.number()))
                     .execute(&mut *tx)
                     .await?;
                 if made == 0 {
                     return Ok(Register::AlreadyRegistered);
+                }
+                if !new.part.is_first() {
+                    query(PART).bind(new.machine_uuid.as_uuid()).execute(&mut *tx).await?;
                 }
                 self.record_act(tx, now).await?;
                 Ok(Register::Registered)
@@ -451,6 +463,7 @@ fn known<'r>(rows: impl Iterator<Item = &'r KnownRow> + Clone) -> Result<Option<
             identity_account: parsed_opt("identities.account_id", first.identity_account_id.as_deref())?,
             consent: Vec::new(),
             pauses: Pauses { account: first.account_paused_until, machine: first.machine_paused_until },
+            part: part("machines.log_part", first.log_part)?,
         },
         has_held: first.has_held,
         last_seen_at: first.last_seen_at,

@@ -213,6 +213,8 @@ pub enum Operation {
     ReadInstallationId,
     RegisterMachine,
     ReleaseHeldEvent,
+    ListLogParts,
+    OpenLogPart,
     RememberCheckpointOfLog,
     RememberNewLog,
     RemoveComputersThatWereNeverAttached,

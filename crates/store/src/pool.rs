@@ -41,6 +41,7 @@ pub use self::handle::Pool;
 pub use self::postgres::transaction::PgTransaction;
 pub use self::postgres::{
     PostgresConnection, PostgresListener, PostgresPool, SCHEMA_OF_LOG, ServerRole, StatementWatch, check_url,
+    servers_of,
 };
 pub use self::probe::{Probe, ProbeQuery, ROWS_MAX, not_a_probe, probe};
 pub use self::query::{Query, QueryBuilder, ScalarQuery, Script, Target, Values, query, scalar, script};

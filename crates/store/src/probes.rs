@@ -11,7 +11,7 @@ use crate::joined;
 /// The columns of [`KnownRow`], of computers `m` with consent levels `c`. Without `EXISTS`, which PostgreSQL may hash over all held events.
 pub(crate) const KNOWN_COLUMNS: &str = "m.machine_uuid, m.user_cuid, m.account_id,
     (SELECT i.account_id FROM identities i WHERE i.user_cuid = m.user_cuid) AS identity_account_id,
-    m.last_seen_at, c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
+    m.last_seen_at, m.log_part, c.machine_uuid AS rule_machine_uuid, c.lane AS rule_lane, c.level AS rule_level,
     c.set_by AS rule_set_by,
     COALESCE((SELECT TRUE FROM held_events h
         WHERE h.machine_uuid = m.machine_uuid AND h.state = 'held' LIMIT 1), FALSE) AS has_held,
@@ -71,8 +71,9 @@ crate::probes! {
         "SELECT user_cuid, account_id, control_machine_uuid, created_at FROM identities WHERE user_cuid = $1";
     /// The computers that are or were attached to an account, and the service's chains of its identities.
     pub(crate) kept RECORDERS: RecorderRow =
-        "SELECT machine_uuid, user_cuid, FALSE AS is_service FROM attachments WHERE account_id = $1
-        UNION ALL SELECT control_machine_uuid, user_cuid, TRUE FROM identities
+        "SELECT a.machine_uuid, a.user_cuid, FALSE AS is_service, COALESCE(p.log_part, 0) AS log_part
+        FROM attachments a LEFT JOIN machine_parts p ON p.machine_uuid = a.machine_uuid WHERE a.account_id = $1
+        UNION ALL SELECT control_machine_uuid, user_cuid, TRUE, 0 FROM identities
             WHERE account_id = $1 AND control_machine_uuid IS NOT NULL";
     /// The identities of an account, unordered.
     pub(crate) kept IDENTITIES: LinkedRow = "SELECT user_cuid FROM identities WHERE account_id = $1";

@@ -4,6 +4,7 @@ use domain::ids::UserAccountId;
 use domain::recorder::{Recorder, Recorders};
 
 use crate::error::{Corrupt, StoreError};
+use crate::log_part::part;
 use crate::operation::{During, Operation};
 use crate::pool::probe;
 use crate::probes::rows::RecorderRow;
@@ -26,6 +27,7 @@ impl Store {
         let rows = rows.during(Operation::ListRecordersOfAccount).await?;
         let mut recorders = Recorders::default();
         for row in rows {
+            recorders.parts.insert(part("machine_parts.log_part", row.log_part)?);
             let kind = if row.is_service { &mut recorders.service } else { &mut recorders.computers };
             kind.push(row.try_into()?);
         }

@@ -7,6 +7,7 @@ mod reader;
 
 use domain::Timestamp;
 use domain::ids::{RuleId, UserAccountId};
+use domain::log_part::LogPart;
 use domain::rule::{EventRule, RuleOutlets, RuleState, WeekDigest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,7 +19,7 @@ use crate::operation::{During, Operation};
 use crate::outbox::number;
 use crate::pool::{Tx, query, scalar};
 use crate::row::{parsed, storable};
-use crate::{Store, in_transaction};
+use crate::{Store, in_transaction, log_part};
 
 /// The columns of [`RuleRow`].
 pub(crate) const RULES: &str = "SELECT id, account_id, name, conditions, sends_mail, sends_notices, created_at, state
@@ -34,9 +35,15 @@ pub struct StoredRule {
 }
 
 impl Store {
-    /// Adds a rule; `false` if the account has `per_account_max` rules. `leaves` is the number of leaves of the log, read before the call.
+    /// Adds a rule; `false` if the account has `per_account_max` rules. `leaves` are the numbers of leaves of the parts of the log, read before
+    /// the call.
     #[boxed]
-    pub async fn rule_create(&self, rule: &EventRule, leaves: u64, per_account_max: u32) -> Result<bool, StoreError> {
+    pub async fn rule_create(
+        &self,
+        rule: &EventRule,
+        leaves: &[(LogPart, u64)],
+        per_account_max: u32,
+    ) -> Result<bool, StoreError> {
         const COUNT: &str = "SELECT COUNT(*) FROM rules WHERE account_id = $1";
         const ADD: &str = "INSERT INTO rules (id, account_id, name, conditions, sends_mail, sends_notices, created_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7)";
@@ -100,7 +107,7 @@ impl Store {
         &self,
         account: &UserAccountId,
         first_at: Option<Timestamp>,
-        leaves: u64,
+        leaves: &[(LogPart, u64)],
         now: Timestamp,
     ) -> Result<(), StoreError> {
         const ON: &str = "UPDATE watched_accounts SET digest_at = $2, digest = $3
@@ -133,12 +140,18 @@ impl Store {
 }
 
 /// Starts to watch an account. The first one moves the reader to the end of the log, which was not read before.
-async fn watch(tx: &mut Tx<'_>, account: &str, leaves: u64, now: Timestamp) -> Result<(), sqlx::Error> {
+async fn watch(tx: &mut Tx<'_>, account: &str, leaves: &[(LogPart, u64)], now: Timestamp) -> Result<(), sqlx::Error> {
     const START: &str = "UPDATE rule_cursor SET place = $1, turn = turn + 1
         WHERE id = 1 AND NOT EXISTS (SELECT 1 FROM watched_accounts)";
+    const FURTHER: &str = "UPDATE log_parts SET rule_place = $2 WHERE log_part = $1";
     const ADD: &str = "INSERT INTO watched_accounts (account_id, watched_since) VALUES ($1, $2) ON CONFLICT DO NOTHING";
     lock(tx, account).await?;
-    query(START).bind(number(leaves)).execute(&mut *tx).await?;
+    let first = leaves.iter().find(|(part, _)| part.is_first()).map_or(0, |(_, leaves)| *leaves);
+    if query(START).bind(number(first)).execute(&mut *tx).await? == 1 {
+        for (part, leaves) in leaves {
+            query(FURTHER).bind(log_part::stored(*part)).bind(number(*leaves)).execute(&mut *tx).await?;
+        }
+    }
     query(ADD).bind(account).bind(now).execute(tx).await.map(drop)
 }
 

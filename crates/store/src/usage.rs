@@ -1,5 +1,8 @@
 //! Usage by day, and the number of counted leaves (`docs/decisions/0008-usage-and-quotas.md`).
 
+use std::collections::BTreeMap;
+
+use domain::log_part::LogPart;
 use domain::recorder::Recorder;
 use domain::usage::{Day, QuotaUsed, UsageWindow};
 use uuid::Uuid;
@@ -8,7 +11,7 @@ use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, query, scalar};
 use crate::row::{chunks, limit, parsed};
-use crate::{Store, in_transaction};
+use crate::{Store, in_transaction, log_part};
 
 /// The day of the row that sums up old days: before all other days, and outside every window.
 pub const EARLIER: Day = Day::BEFORE_ALL;
@@ -25,32 +28,52 @@ pub struct UsageDay {
 }
 
 /// Counted usage with the number of counted leaves, read in one statement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountedUsage {
     /// Usage in the requested window.
     pub used: QuotaUsed,
-    /// Number of counted leaves of the embedded log.
-    pub leaves: u64,
+    /// Numbers of counted leaves of the first part and of further parts of the embedded log.
+    leaves: BTreeMap<LogPart, u64>,
+}
+
+impl CountedUsage {
+    /// Number of counted leaves of a part.
+    pub fn leaves(&self, part: LogPart) -> u64 {
+        self.leaves.get(&part).copied().unwrap_or_default()
+    }
 }
 
 impl Store {
-    /// Number of counted leaves of the embedded log.
+    /// Number of counted leaves of a part of the embedded log.
     #[boxed]
-    pub async fn usage_counted(&self) -> Result<u64, StoreError> {
-        const SQL: &str = "SELECT counted FROM usage_cursor WHERE id = 1";
-        let counted: i64 = scalar(SQL).fetch_one(&self.pool).during(Operation::ReadHowFarUsageIsCounted).await?;
+    pub async fn usage_counted(&self, part: LogPart) -> Result<u64, StoreError> {
+        const FIRST: &str = "SELECT counted FROM usage_cursor WHERE id = $1";
+        const FURTHER: &str = "SELECT counted FROM log_parts WHERE log_part = $1";
+        let (sql, row) = if part.is_first() { (FIRST, 1) } else { (FURTHER, log_part::stored(part)) };
+        let counted = scalar(sql).bind(row).fetch_one(&self.pool);
+        let counted: i64 = counted.during(Operation::ReadHowFarUsageIsCounted).await?;
         Ok(number("usage_cursor.counted", counted)?)
     }
 
-    /// Adds the usage of the leaves from `counted` up to `until`; `false`, without counting, if another process has counted further.
+    /// Adds the usage of the leaves of a part from `counted` up to `until`; `false`, without counting, if another process has counted
+    /// further.
     #[boxed]
-    pub async fn usage_count(&self, counted: u64, until: u64, days: &[UsageDay]) -> Result<bool, StoreError> {
-        const MOVE: &str = "UPDATE usage_cursor SET counted = $2 WHERE id = 1 AND counted = $1";
+    pub async fn usage_count(
+        &self,
+        part: LogPart,
+        counted: u64,
+        until: u64,
+        days: &[UsageDay],
+    ) -> Result<bool, StoreError> {
+        const FIRST: &str = "UPDATE usage_cursor SET counted = $3 WHERE id = $1 AND counted = $2";
+        const FURTHER: &str = "UPDATE log_parts SET counted = $3 WHERE log_part = $1 AND counted = $2";
+        let (sql, row) = if part.is_first() { (FIRST, 1) } else { (FURTHER, log_part::stored(part)) };
         let days = ordered(days);
         in_transaction!(
             &self.pool,
             |tx| {
-                let moved = query(MOVE).bind(stored(counted)).bind(stored(until)).execute(&mut *tx).await?;
+                let moved = query(sql).bind(row).bind(stored(counted)).bind(stored(until));
+                let moved = moved.execute(&mut *tx).await?;
                 if moved == 0 {
                     return Ok(false);
                 }
@@ -76,31 +99,36 @@ impl Store {
         // Sums and cursor in one statement, so that they are from one snapshot.
         const SQLITE: &str =
             "SELECT CAST(COALESCE(SUM(memory), 0) AS BIGINT), CAST(COALESCE(SUM(retrospectives), 0) AS BIGINT),
-                (SELECT counted FROM usage_cursor WHERE id = 1)
+                (SELECT counted FROM usage_cursor WHERE id = 1),
+                (SELECT json_group_object(log_part, counted) FROM log_parts)
             FROM json_each($1) r CROSS JOIN usage_days u
                 ON u.user_cuid = r.value ->> 'identity' AND u.machine_uuid = unhex(r.value ->> 'machine', '-')
                 AND day >= $2 AND day < $3";
         const POSTGRES: &str =
             "SELECT CAST(COALESCE(SUM(memory), 0) AS BIGINT), CAST(COALESCE(SUM(retrospectives), 0) AS BIGINT),
-                (SELECT counted FROM usage_cursor WHERE id = 1)
+                (SELECT counted FROM usage_cursor WHERE id = 1),
+                (SELECT CAST(COALESCE(jsonb_object_agg(log_part, counted), '{}') AS TEXT) FROM log_parts)
             FROM jsonb_to_recordset($1::JSONB) AS r (machine UUID, identity TEXT)
                 JOIN usage_days u ON u.user_cuid = r.identity AND u.machine_uuid = r.machine
                 AND day >= $2 AND day < $3";
         let computers = serde_json::to_string(computers).unwrap_or_default();
         let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
-        let (memory, retrospectives, counted): (i64, i64, i64) = query(sql)
+        let (memory, retrospectives, counted, further): (i64, i64, i64, String) = query(sql)
             .bind(&computers)
             .bind(window.first.number())
             .bind(window.end.number())
             .fetch_one(&self.pool)
             .during(Operation::SumUsage)
             .await?;
+        let further: BTreeMap<LogPart, u64> =
+            serde_json::from_str(&further).map_err(|error| Corrupt::new("log_parts.counted", error))?;
+        let first = (LogPart::FIRST, number("usage_cursor.counted", counted)?);
         Ok(CountedUsage {
             used: QuotaUsed {
                 memory: number("usage_days.memory", memory)?,
                 retrospectives: number("usage_days.retrospectives", retrospectives)?,
             },
-            leaves: number("usage_cursor.counted", counted)?,
+            leaves: further.into_iter().chain([first]).collect(),
         })
     }
 

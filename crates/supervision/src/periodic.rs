@@ -45,7 +45,7 @@ pub trait Pass: Clone + Send + Sync + 'static {
 }
 
 /// When the next pass starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Next {
     /// At once, because this pass did not finish all work.
     AtOnce,
@@ -59,6 +59,12 @@ impl Next {
     /// [`AtOnce`](Self::AtOnce) if there is more to do.
     pub fn at_once_if(is_more: bool) -> Self {
         if is_more { Self::AtOnce } else { Self::AfterPause }
+    }
+
+    /// The sooner one of two.
+    #[must_use]
+    pub fn sooner(self, other: Self) -> Self {
+        self.min(other)
     }
 }
 

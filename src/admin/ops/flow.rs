@@ -1,10 +1,10 @@
 //! `GET /ops/v1/flow` and `…/outbox`: work that waits or runs. `GET /ops/v1/log`: the embedded event log.
 
-use actors::upstream::Upstream;
 use app::App;
 use axum::Json;
 use axum::extract::State;
 use domain::clock::date_time;
+use statistics::parts::Logs;
 use store::outbox::{ServiceChain, WaitingChain};
 use wire::ops::{Flow, HeldNumber, LogState, OutboxChain, OutboxPage};
 
@@ -52,7 +52,7 @@ pub async fn outbox(State(app): State<App>) -> Result<Json<OutboxPage>, Refusal>
 
 /// `GET /ops/v1/log`: the embedded event log.
 pub async fn log(State(app): State<App>) -> Result<Json<LogState>, Refusal> {
-    let Upstream::Embedded { log, .. } = &app.upstream else {
+    let Some(log) = app.upstream.logs().map(Logs::first) else {
         return Err(Refusal::not_found("the statistics service is external, so this server has no event log"));
     };
     let status = log.standing().await.map_err(|error| Refusal::fault(&error))?;

@@ -71,7 +71,13 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     match command {
         Command::Add { user_cuid, machine_uuid, name, because, format } => {
             let secret = Secret::mint(SecretKind::Machine, rng);
-            let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: name.as_deref(), secret: secret.hash() };
+            let new = NewMachine {
+                machine_uuid,
+                user_cuid: &user_cuid,
+                name: name.as_deref(),
+                secret: secret.hash(),
+                part: context.settings.log.weights().unwrap_or_default().part_of(machine_uuid),
+            };
             let acting =
                 context.acting(by_shell(ActKind::MachineAdd).on("machine", machine_uuid).because(because.reason));
             let registered = acting.store.machine_register(&new, clock.now()).await;

@@ -21,6 +21,7 @@ pub(super) fn operations() -> Vec<Operation> {
     let key =
         json!({ "vkey": "attache.example.com+5f3c…", "active_from": "2026-01-01T00:00:00.000Z", "retired_at": null });
     let size = || json!({ "type": "integer", "minimum": 1 });
+    let part = || json!({ "type": "integer", "minimum": 0, "maximum": 65535, "default": 0 });
     Operation::tagged("Audit", vec![
         Operation::get("/api/v1/activity", "activity", "Recorded events")
             .says("A page of events from the statistics service, newest first. A computer sees its own events; an account sees the \
@@ -46,21 +47,25 @@ pub(super) fn operations() -> Vec<Operation> {
             .refuses(&[Code::MissingEventId, Code::InvalidEventId, Code::InvalidRequest])
             .passes_everything_on(),
         Operation::get("/api/v1/audit/checkpoint", "logCheckpoint", "Newest checkpoint of the log")
+            .query("log", "Part of the log; the first one (0) if absent.", &part())
             .answers_text("text/plain; charset=utf-8", 200, "The newest checkpoint, a C2SP signed note.")
+            .refuses(&[Code::NotFound])
             .passes_everything_on(),
         Operation::get("/api/v1/audit/consistency", "logConsistency", "Consistency proof of the log")
             .says("Clients compare the newest checkpoint with the largest one that they have seen. A smaller tree, or one that is not \
              consistent with it, means that the log was rolled back or forked.")
             .query("from", "Size of the smaller tree.", &size())
             .query("to", "Size of the larger tree; the newest if absent.", &size())
+            .query("log", "Part of the log; the first one (0) if absent.", &part())
             .answers::<Anything>(200, "The proof that the smaller tree is a prefix of the larger one.", Value::Null)
-            .refuses(&[Code::InvalidRequest])
+            .refuses(&[Code::InvalidRequest, Code::NotFound])
             .passes_everything_on(),
         Operation::get("/api/v1/audit/keys", "logKeys", "Public keys of the log")
             .answers::<LogKeys>(200, "Current and former keys of checkpoints.", json!({ "keys": [key] }))
             .passes_everything_on(),
         Operation::get("/log/checkpoint", "tiledCheckpoint", "Newest checkpoint, for clients of tlog-tiles")
             .answers_text("text/plain; charset=utf-8", 200, "The newest checkpoint, a C2SP signed note.")
+            .refuses(&[Code::NotFound])
             .passes_everything_on(),
         Operation::get("/log/tile/{*path}", "tile", "Tile of the tree")
             .says("Up to 256 hashes of the signed tree, 32 bytes each, as C2SP `tlog-tiles` defines them. `path` is \
@@ -68,6 +73,11 @@ pub(super) fn operations() -> Vec<Operation> {
              such as `x001/x234/067`. Entries are not served, because a leaf names a computer and its agent.")
             .answers_octets(200, "The hashes.")
             .with_header("Cache-Control", "`public, max-age=31536000, immutable`: a signed hash never changes.")
+            .refuses(&[Code::NotFound])
+            .passes_everything_on(),
+        Operation::get("/log/{part}/{*path}", "partOfLog", "Checkpoint and tiles of a further part of the log")
+            .says("`part` is `p` and the number of the part, `path` is `checkpoint` or `tile/<L>/<N>`, as for the first part.")
+            .answers_octets(200, "The checkpoint or the hashes.")
             .refuses(&[Code::NotFound])
             .passes_everything_on(),
     ])

@@ -14,6 +14,7 @@ use domain::checkpoint::{EPOCH_FORMAT, epoch_of, epoch_origin};
 use domain::envelope::Sealed;
 use domain::epoch::EpochBegan;
 use domain::ids::InstallationId;
+use domain::log_part::LogPart;
 use domain::{Clock, Rng};
 use statistics::contract::{RecordScope, Submission};
 use statistics::log::{Append, AppendOutcome, Log, LogError, MemoryFile, SeenCheckpoint};
@@ -62,7 +63,7 @@ pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Resu
     }
     domain::failpoint!("epoch.recorded");
     ground.remember_new(&log, installation.id).await?;
-    store.installation_new_log(&actors::anchor::remembered(log.head().await?), now).await?;
+    store.log_begin_epoch(LogPart::FIRST, &actors::anchor::remembered(log.head().await?), now).await?;
     tracing::warn!(
         log.origin = began.origin,
         continues,
@@ -126,7 +127,7 @@ async fn declare_in(
     record(ground, log, &began).await?;
     let head = log.head().await?;
     let declared = Declared { origin, vkey: head.vkey.clone(), size: head.size };
-    store.installation_new_log(&actors::anchor::remembered(head), ground.clock.now()).await?;
+    store.log_begin_epoch(LogPart::FIRST, &actors::anchor::remembered(head), ground.clock.now()).await?;
     Ok(declared)
 }
 

@@ -1,9 +1,10 @@
 //! Why the main database and the log cannot be opened.
 
+use domain::log_part::LogPart;
 use statistics::log::LogError;
 use store::StoreError;
 
-use super::refusal::StartRefusal;
+use super::refusal::{Mismatch, StartRefusal};
 
 /// The reason. The messages name a remedy.
 #[derive(Debug, thiserror::Error)]
@@ -26,12 +27,56 @@ pub enum OpenError {
     /// The main database and the log do not belong together.
     #[error(transparent)]
     Mismatch(#[from] StartRefusal),
+    /// The main database knows a part of the log that the configuration lacks.
+    #[error(
+        "the main database knows part {0} of the log, and the configuration does not: add [[log.part]] with number = {0} and its url"
+    )]
+    PartMissing(LogPart),
+    /// A part does not belong to the main database.
+    #[error("part {part} of the log: {mismatch}")]
+    Part {
+        /// The part.
+        part: LogPart,
+        /// Why it is refused.
+        mismatch: Mismatch,
+    },
+    /// The url of a part leads to another part.
+    #[error(
+        "the url of part {part} of the log leads to the log {found:?}, and not to {origin:?}: exchange the urls in log.part"
+    )]
+    PartOrigin {
+        /// The part.
+        part: LogPart,
+        /// The origin that it must have.
+        origin: String,
+        /// The origin that was found.
+        found: String,
+    },
+    /// A node of another version would write events of the new part's computers into the first part.
+    #[error("part {part} of the log is new, and node {node} runs version {version}: upgrade or stop it first")]
+    PartBesideVersion {
+        /// The part.
+        part: LogPart,
+        /// The place of the node.
+        node: String,
+        /// Its version.
+        version: String,
+    },
     /// A new epoch of the log cannot start.
     #[error("a new epoch of the event log cannot begin: {0}")]
     Epoch(String),
 }
 
 impl OpenError {
+    /// Whether the database of a part did not answer.
+    pub(super) fn is_away(&self) -> bool {
+        match self {
+            Self::Store(error) | Self::Log(LogError::Store(error)) => error.is_unavailable(),
+            Self::Log(LogError::Sql { source, .. }) => store::error::is_unavailable(source),
+            _ => false,
+        }
+    }
+
     /// Whether a start may succeed when it is repeated: a statement found an open database unavailable. A database that cannot be opened
     /// is not among them, so that a wrong address is reported immediately.
     pub(super) fn is_unanswered(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The records of the main database about the log.
 
 use domain::ids::InstallationId;
+use domain::log_part::LogPart;
 use statistics::log::{Continuity, Log};
 use store::Store;
 use store::installation::{Installation, RememberedLog};
@@ -20,7 +21,7 @@ impl LogRecord {
     /// Reads the records from the main database.
     #[boxed]
     pub async fn read(store: &Store) -> Result<Self, OpenError> {
-        Ok(Self { installation: store.installation().await?, counted: store.usage_counted().await? })
+        Ok(Self { installation: store.installation().await?, counted: store.usage_counted(LogPart::FIRST).await? })
     }
 
     /// The stored checkpoint of the log.

@@ -30,7 +30,7 @@ pub async fn scope_of_account(store: &Store, account: &UserAccountId) -> Result<
 /// The events that a computer recorded itself. After an operator removes a computer, any client can register in its place:
 /// earlier events stay with the owner.
 async fn own_records(store: &Store, facts: &MachineFacts) -> Result<Recorders, StoreError> {
-    let own = Recorders::of_computer(facts.machine_uuid, facts.user_cuid.clone());
+    let own = Recorders::of_computer(facts.machine_uuid, facts.user_cuid.clone(), facts.part);
     let Some(owner) = facts.identity_account.as_ref().filter(|_| facts.is_outsider()) else { return Ok(own) };
     let owners = store.recorders_of_account(owner).await?;
     Ok(if owners.has_computer(facts.machine_uuid) { Recorders::default() } else { own })

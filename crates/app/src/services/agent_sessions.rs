@@ -3,6 +3,7 @@
 pub mod costs;
 
 pub use statistics::log::{RecordedModelUse, RecordedSession, SESSIONS_MAX, SessionFilter};
+use statistics::parts::Logs;
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use domain::registry::{NoNames, Registry, Summary};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use statistics::contract::RecordScope;
-use statistics::log::{Log, LogError, RecordedSessionEvent, SessionPage};
+use statistics::log::{LogError, RecordedSessionEvent, SessionPage};
 use uuid::Uuid;
 
 /// Reads sessions. Clones share everything.
@@ -74,7 +75,7 @@ impl AgentSessions {
         self.log().is_ok()
     }
 
-    fn log(&self) -> Result<&Log, AgentSessionError> {
+    fn log(&self) -> Result<&Logs, AgentSessionError> {
         match &self.upstream {
             Upstream::Embedded { log, .. } => Ok(log),
             Upstream::External(_) => Err(AgentSessionError::External),

@@ -20,7 +20,8 @@ use proofs::proof::AuditProof;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use statistics::contract::{ActivityQuery, RecordScope};
-use statistics::log::{Log, LogError, RecordedSession};
+use statistics::log::{LogError, RecordedSession};
+use statistics::parts::Logs;
 use store::StoreError;
 
 use super::Ports;
@@ -151,7 +152,7 @@ impl AuditLinks {
         self.log().is_ok()
     }
 
-    fn log(&self) -> Result<&Log, AuditLinkRefusal> {
+    fn log(&self) -> Result<&Logs, AuditLinkRefusal> {
         match &self.upstream {
             Upstream::Embedded { log, .. } => Ok(log),
             Upstream::External(_) => Err(AuditLinkRefusal::External),
@@ -296,7 +297,7 @@ fn warn_of(fault: &BuildFault) {
 
 /// The ids of a page of activity, and the cursor of the next one.
 async fn listed(
-    log: &Log,
+    log: &Logs,
     scope: &RecordScope,
     query: &ActivityQuery,
 ) -> Result<(Vec<EventId>, Option<String>), AuditLinkRefusal> {

@@ -194,7 +194,7 @@ impl AccountExport {
             })
         }));
         let window = UsageWindow { first: Day::from(0), end: Day::of(now).next() };
-        let recorders = recorders_of(store, account).await?;
+        let recorders = recorders_of(store, account).await?.computers;
         all.extend(store.usage_history(&recorders, window, ROWS_MAX).await?.into_iter().map(|day| {
             json!({
                 "kind": "usage",

@@ -6,6 +6,7 @@ use actors::InfraError;
 use actors::Unavailable;
 use domain::Timestamp;
 use domain::ids::{Email, MachineUuid, UserAccountId, UserCuid};
+use domain::log_part::PartWeights;
 use domain::secret::{Secret, SecretKind};
 use store::StoreError;
 use store::machine::{NewMachine, Register};
@@ -21,6 +22,7 @@ pub const COMPUTERS_MAX: usize = 500;
 pub struct Machines {
     ports: Ports,
     settings: MachineSettings,
+    weights: PartWeights,
 }
 
 /// A computer that registers itself.
@@ -69,9 +71,9 @@ impl From<Unavailable> for RegisterRefusal {
 }
 
 impl Machines {
-    /// `settings` is the section `[machines]`.
-    pub fn new(ports: Ports, settings: MachineSettings) -> Self {
-        Self { ports, settings }
+    /// `settings` is the section `[machines]`, and `weights` the shares of the parts of the log.
+    pub fn new(ports: Ports, settings: MachineSettings, weights: PartWeights) -> Self {
+        Self { ports, settings, weights }
     }
 
     /// Whether a client that presents this enrolment key may register computers.
@@ -94,9 +96,10 @@ impl Machines {
         let Ports { store, clock, rng } = &self.ports;
         let secret = Secret::mint(SecretKind::Machine, rng);
         let (store, now, hash) = (store.clone(), clock.now(), secret.hash());
+        let part = self.weights.part_of(new.machine_uuid);
         let registered = actors::detached(async move {
             let NewComputer { machine_uuid, user_cuid, name } = &new;
-            let new = NewMachine { machine_uuid: *machine_uuid, user_cuid, name: name.as_deref(), secret: hash };
+            let new = NewMachine { machine_uuid: *machine_uuid, user_cuid, name: name.as_deref(), secret: hash, part };
             store.machine_register(&new, now).await
         });
         match registered.await?? {

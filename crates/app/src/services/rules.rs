@@ -8,8 +8,9 @@ use actors::{InfraError, Unavailable};
 use domain::Timestamp;
 use domain::ids::{RuleId, UserAccountId};
 use domain::label::Label;
+use domain::log_part::LogPart;
 use domain::rule::{EventRule, InvalidRule, RuleCondition, RuleOutlets, RuleState, next_digest_after};
-use statistics::log::Log;
+use statistics::parts::Logs;
 use store::StoreError;
 
 use super::Ports;
@@ -98,7 +99,7 @@ impl EventRules {
         let now = clock.now();
         let rule = EventRule { id: rng.uuid_v7(now).into(), account, name, when, outlets, created_at: now };
         let (store, added, per_account_max) = (store.clone(), rule.clone(), self.settings.per_account_max);
-        let work = async move { store.rule_create(&added, leaves, per_account_max).await };
+        let work = async move { store.rule_create(&added, &leaves, per_account_max).await };
         let is_added = actors::detached(work).await??;
         if is_added { Ok(StoredRule { rule, state: RuleState::default() }) } else { Err(RuleRefusal::TooMany) }
     }
@@ -115,22 +116,22 @@ impl EventRules {
     #[boxed]
     pub async fn set_digest(&self, account: UserAccountId, is_on: bool) -> Result<Option<Timestamp>, RuleRefusal> {
         // With an external service it can be off only.
-        let leaves = if is_on { self.leaves().await? } else { 0 };
+        let leaves = if is_on { self.leaves().await? } else { Vec::new() };
         let (store, now) = (self.ports.store.clone(), self.ports.clock.now());
         let first_at = is_on.then(|| next_digest_after(now));
         let owner = account.clone();
-        actors::detached(async move { store.digest_set(&owner, first_at, leaves, now).await }).await??;
+        actors::detached(async move { store.digest_set(&owner, first_at, &leaves, now).await }).await??;
         Ok(self.ports.store.digest_of_account(&account).await?)
     }
 
-    fn log(&self) -> Result<&Log, RuleRefusal> {
+    fn log(&self) -> Result<&Logs, RuleRefusal> {
         match &self.upstream {
             Upstream::Embedded { log, .. } => Ok(log),
             Upstream::External(_) => Err(RuleRefusal::External),
         }
     }
 
-    async fn leaves(&self) -> Result<u64, RuleRefusal> {
+    async fn leaves(&self) -> Result<Vec<(LogPart, u64)>, RuleRefusal> {
         let leaves = self.log()?.leaves().await;
         leaves.map_err(|error| InfraError::Internal(domain::reasons(&error)).into())
     }

@@ -11,7 +11,8 @@ use actors::meter::Usage;
 use domain::Timestamp;
 use domain::ids::UserAccountId;
 use domain::live::Live;
-use domain::recorder::Recorder;
+use domain::log_part::LogPart;
+use domain::recorder::{Recorder, Recorders};
 use domain::usage::{Allowance, Day, PercentLeft, Plan, QuotaUsed, UsageWindow};
 use store::held::Sender;
 use store::{Store, StoreError};
@@ -26,7 +27,7 @@ pub enum UsageOwner {
     /// All computers that are or were attached to an account.
     Account(UserAccountId),
     /// One computer with an identity that is linked to no account. It has the plan FREE, and only its own events count.
-    Computer(Recorder),
+    Computer(Recorder, LogPart),
     /// A computer with an identity of an account that it is not attached to. None of its events is recorded, and the usage of that
     /// account is private: the bar shows an unused plan FREE.
     Outsider,
@@ -76,11 +77,12 @@ impl UsageBars {
                 let Some(row) = store.account_by_id(account).await? else { return Ok(None) };
                 (row.plan, row.balance_cents, row.created_at, recorders_of(store, account).await?)
             }
-            UsageOwner::Computer(recorder) => {
+            UsageOwner::Computer(recorder, part) => {
                 let Some(row) = store.identity(&recorder.identity).await? else { return Ok(None) };
-                (Plan::Free, 0, row.created_at, vec![recorder.clone()])
+                let Recorder { machine, identity } = recorder.clone();
+                (Plan::Free, 0, row.created_at, Recorders::of_computer(machine, identity, *part))
             }
-            UsageOwner::Outsider => (Plan::Free, 0, now, Vec::new()),
+            UsageOwner::Outsider => (Plan::Free, 0, now, Recorders::default()),
         };
         let allowance = self.plans.get().of(plan);
         let window = UsageWindow::at(since, now, allowance.window_days);
@@ -107,7 +109,7 @@ impl UsageBars {
     ) -> Result<Option<UsageLimits>, InfraError> {
         let sender = match owner {
             UsageOwner::Account(account) => Sender::Account(account.clone()),
-            UsageOwner::Computer(recorder) => Sender::Machine(recorder.machine),
+            UsageOwner::Computer(recorder, _) => Sender::Machine(recorder.machine),
             UsageOwner::Outsider => return Ok(None),
         };
         let limit = |limit: u64| (limit > 0).then_some(limit);
@@ -120,7 +122,7 @@ impl UsageBars {
                 let used = self.ports.store.memory_usage(account).await?.bytes;
                 Some(ByteLimit { used, limit: limit(memory_bytes_max), reset_at: None })
             }
-            UsageOwner::Computer(_) | UsageOwner::Outsider => None,
+            UsageOwner::Computer(..) | UsageOwner::Outsider => None,
         };
         Ok(Some(UsageLimits { event_bytes, memory_bytes }))
     }
@@ -132,7 +134,7 @@ impl UsageBars {
         let today = Day::of(clock.now()).number();
         let window = UsageWindow { first: Day::from(today - days + 1), end: Day::from(today + 1) };
         let computers = recorders_of(store, account).await?;
-        Ok(store.usage_history(&computers, window, HISTORY_ROWS_MAX).await?)
+        Ok(store.usage_history(&computers.computers, window, HISTORY_ROWS_MAX).await?)
     }
 }
 
@@ -151,6 +153,6 @@ pub struct UsageNumbers {
 }
 
 /// The recorders of the events that count for an account.
-pub(super) async fn recorders_of(store: &Store, account: &UserAccountId) -> Result<Vec<Recorder>, StoreError> {
-    Ok(store.recorders_of_account(account).await?.computers)
+pub(super) async fn recorders_of(store: &Store, account: &UserAccountId) -> Result<Recorders, StoreError> {
+    store.recorders_of_account(account).await
 }

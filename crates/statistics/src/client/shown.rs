@@ -77,7 +77,7 @@ mod tests {
 
     fn shown() -> Recorders {
         let recorder = |machine: &str| Recorder { machine: machine.parse().unwrap(), identity: "ada".parse().unwrap() };
-        Recorders { computers: vec![recorder(OWN)], service: vec![recorder(SERVICE)] }
+        Recorders { computers: vec![recorder(OWN)], service: vec![recorder(SERVICE)], ..Recorders::default() }
     }
 
     fn answered(body: &str) -> Passed {

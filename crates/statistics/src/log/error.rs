@@ -8,6 +8,7 @@ use store::pool::refused_commit;
 
 use super::memory::file::MemoryFault;
 use domain::checkpoint::InvalidLogName;
+use domain::log_part::LogPart;
 use proofs::merkle::TreeFault;
 
 /// Why an operation of the log failed.
@@ -16,6 +17,12 @@ pub enum LogError {
     /// The database could not be opened or migrated.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The facts name a part of the log that the configuration does not have.
+    #[error("part {0} of the log is not configured: log.parts has no such number")]
+    UnknownPart(LogPart),
+    /// The database of a part could not be opened yet.
+    #[error("part {0} of the log is away: its database could not be opened")]
+    PartAway(LogPart),
     /// A statement failed.
     #[error("cannot {operation}")]
     Sql {

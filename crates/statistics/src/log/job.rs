@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use domain::chain::{ChainRefusal, Position};
 use domain::ids::ReceiptId;
+use domain::log_part::LogPart;
 use domain::{Digest, Timestamp};
 use http::StatusCode;
 use serde_json::json;
@@ -28,6 +29,11 @@ impl Append {
     /// `receipt` is assigned to the event if it is new.
     pub fn new(submission: Submission, receipt: ReceiptId, received_at: Timestamp) -> Self {
         Self { submission, receipt, received_at }
+    }
+
+    /// The part of the log that takes the event.
+    pub fn part(&self) -> LogPart {
+        self.submission.part
     }
 
     pub(super) fn submission(&self) -> &Submission {

@@ -23,7 +23,7 @@ use super::recent::Window;
 use super::sql::{self, Dialect};
 use super::tree_cache::cache::{Group, Signed, SignedTree};
 use super::writer::number_in;
-use crate::contract::{ActivityQuery, Passed, RecordScope};
+use crate::contract::{ActivityQuery, EntryFilter, Passed, RecordScope};
 use proofs::leaf::{Leaf, VERSION};
 use proofs::merkle;
 use proofs::proof::{AuditProof, HashAlg, ProofChain, ProofSchema, ProofStatus};
@@ -38,48 +38,126 @@ const BODY_BYTES: usize = 4096;
 
 /// The last entry of a page; the next page consists of earlier events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Cursor {
-    pub(super) received_at_ms: i64,
-    pub(super) id: i64,
+pub(crate) struct Cursor {
+    pub(crate) received_at_ms: i64,
+    pub(crate) id: i64,
+}
+
+/// A query of activity, read.
+#[derive(Debug)]
+pub(crate) struct PageQuery {
+    pub(crate) limit: u16,
+    since: i64,
+    until: Option<i64>,
+    lane: Option<Lane>,
+    machine: Option<MachineUuid>,
+    agent: Option<String>,
+    pub(crate) filter: EntryFilter,
+    is_filtered: bool,
+}
+
+impl PageQuery {
+    /// Reads all but the cursor; the error is the response.
+    pub(crate) fn read(query: &ActivityQuery) -> Result<Self, Passed> {
+        let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
+        if !(1..=LIMIT_MAX).contains(&limit) {
+            return Err(invalid("invalid_limit"));
+        }
+        let since = query.since.as_deref().map_or(Some(i64::MIN), read_millis);
+        Ok(Self {
+            limit,
+            since: since.ok_or_else(|| invalid("invalid_since"))?,
+            until: query.until,
+            lane: query.lane,
+            machine: query.machine,
+            agent: query.agent.clone(),
+            filter: query.entries.clone().unwrap_or_default(),
+            is_filtered: query.entries.is_some(),
+        })
+    }
+
+    /// Removes the row beyond the page; returns the last row of the page if there was one.
+    pub(crate) fn end_of<'r, R>(&self, rows: &'r mut Vec<R>) -> Option<&'r R> {
+        let has_more = rows.len() > usize::from(self.limit);
+        rows.truncate(usize::from(self.limit));
+        rows.last().filter(|_| has_more)
+    }
+
+    /// The page. `searched`: the number of events that were read, and the time of receipt of the last one.
+    pub(crate) fn written(
+        &self,
+        events: &[Value],
+        next: Option<&str>,
+        (searched, oldest_ms): (usize, Option<i64>),
+        unread: u32,
+    ) -> Passed {
+        let mut page = json!({ "events": events, "next_cursor": next });
+        if self.is_filtered {
+            page["searched"] = json!(searched);
+            page["oldest_ms"] = json!(oldest_ms);
+            page["unread"] = json!(unread);
+        }
+        Passed::json(StatusCode::OK, &page)
+    }
+}
+
+/// The response to an invalid query.
+pub(crate) fn invalid(code: &str) -> Passed {
+    Passed::json(StatusCode::BAD_REQUEST, &json!({ "error": code }))
+}
+
+impl sql::ActivityRow {
+    /// Its place in a page.
+    pub(crate) fn place(&self) -> Cursor {
+        Cursor { received_at_ms: self.received_at_ms, id: self.id }
+    }
 }
 
 impl Log {
     /// A page of activity from the database of this handle.
     pub(super) async fn activity_here(&self, scope: &RecordScope, query: &ActivityQuery) -> Result<Passed, LogError> {
-        let refused = |code: &str| Ok(Passed::json(StatusCode::BAD_REQUEST, &json!({ "error": code })));
-        let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
-        if !(1..=LIMIT_MAX).contains(&limit) {
-            return refused("invalid_limit");
-        }
-        let Some(since) = query.since.as_deref().map_or(Some(i64::MIN), read_millis) else {
-            return refused("invalid_since");
+        let wanted = match PageQuery::read(query) {
+            Ok(wanted) => wanted,
+            Err(refusal) => return Ok(refusal),
         };
         let Some(before) = query.cursor.as_deref().map_or(Some(Cursor::LAST), Cursor::read) else {
-            return refused("invalid_cursor");
+            return Ok(invalid("invalid_cursor"));
         };
-        let before = query.until.map_or(before, |until| before.min(Cursor { received_at_ms: until, id: i64::MIN }));
-        let wanted = |recorder: &&Recorder| query.machine.is_none_or(|machine| recorder.machine == machine);
-        let sources = self.sources_of(scope.shown.all().filter(wanted), query.lane, query.agent.as_deref()).await?;
-        // Reads one row more than the page: if it exists, there is a next page.
-        let mut rows = self.activity_rows(&sources, since, before, limit.saturating_add(1)).await?;
-        let more = rows.len() > usize::from(limit);
-        rows.truncate(usize::from(limit));
-        let (searched, oldest_ms) = (rows.len(), rows.last().map(|row| row.received_at_ms));
-        let next = rows.last().filter(|_| more);
-        let next = next.map(|row| Cursor { received_at_ms: row.received_at_ms, id: row.id }.written());
-        let filter = query.entries.clone().unwrap_or_default();
+        let mut rows = self.page_rows(scope, &wanted, before).await?;
+        let next = wanted.end_of(&mut rows).map(|row| row.place().written());
+        let read = (rows.len(), rows.last().map(|row| row.received_at_ms));
+        let (events, unread) = self.page_entries(scope, rows, &wanted.filter).await?;
+        let events: Vec<Value> = events.into_iter().map(|(_, entry)| entry).collect();
+        Ok(wanted.written(&events, next.as_deref(), read, unread))
+    }
+
+    /// The newest rows of a page before a cursor: one more than the page has, if there is a next page.
+    pub(crate) async fn page_rows(
+        &self,
+        scope: &RecordScope,
+        wanted: &PageQuery,
+        before: Cursor,
+    ) -> Result<Vec<sql::ActivityRow>, LogError> {
+        let before = wanted.until.map_or(before, |until| before.min(Cursor { received_at_ms: until, id: i64::MIN }));
+        let is_wanted = |recorder: &&Recorder| wanted.machine.is_none_or(|machine| recorder.machine == machine);
+        let sources =
+            self.sources_of(scope.shown.all().filter(is_wanted), wanted.lane, wanted.agent.as_deref()).await?;
+        self.activity_rows(&sources, wanted.since, before, wanted.limit.saturating_add(1)).await
+    }
+
+    /// The entries of the rows that the scope and the filter include, each with the place of its row; and the number of events with a payload
+    /// that was too long to compare.
+    pub(crate) async fn page_entries(
+        &self,
+        scope: &RecordScope,
+        mut rows: Vec<sql::ActivityRow>,
+        filter: &EntryFilter,
+    ) -> Result<(Vec<(Cursor, Value)>, u32), LogError> {
         rows.retain(|row| {
             is_shown(&scope.shown, row.machine_id.into(), row.report.as_deref())
                 && filter.event_type.as_ref().is_none_or(|event_type| row.event_type == *event_type)
         });
-        let (events, unread) = self.summarised(rows, &filter).await?;
-        let mut page = json!({ "events": events, "next_cursor": next });
-        if query.entries.is_some() {
-            page["searched"] = json!(searched);
-            page["oldest_ms"] = json!(oldest_ms);
-            page["unread"] = json!(unread);
-        }
-        Ok(Passed::json(StatusCode::OK, &page))
+        self.summarised(rows, filter).await
     }
 
     /// At most `rows_max` events of `sources` that were received since `since` and are before `before`, newest first.
@@ -235,6 +313,11 @@ impl Log {
     /// `GET /v1/audit/keys`: `{keys: [{vkey, active_from, retired_at}]}`, oldest first.
     #[boxed]
     pub async fn keys(&self) -> Result<Passed, LogError> {
+        Ok(Passed::json(StatusCode::OK, &json!({ "keys": self.key_list().await? })))
+    }
+
+    /// The keys of this log, as [`Self::keys`] lists them.
+    pub(crate) async fn key_list(&self) -> Result<Vec<Value>, LogError> {
         let rows: Vec<(String, Timestamp, Option<Timestamp>)> =
             query(sql::KEYS).fetch_all(&self.pool).await.during("read the keys of the log")?;
         let keys: Vec<Value> = rows
@@ -243,7 +326,7 @@ impl Log {
                 json!({ "vkey": vkey, "active_from": date_time(active_from), "retired_at": retired_at.map(date_time) })
             })
             .collect();
-        Ok(Passed::json(StatusCode::OK, &json!({ "keys": keys })))
+        Ok(keys)
     }
 
     /// Reads the signed tree from the database for a client, and remembers its checkpoint.
@@ -398,13 +481,13 @@ fn invalid_range(size: u64) -> Passed {
 
 impl Cursor {
     /// After every event.
-    pub(super) const LAST: Self = Self { received_at_ms: i64::MAX, id: i64::MAX };
+    pub(crate) const LAST: Self = Self { received_at_ms: i64::MAX, id: i64::MAX };
 
-    pub(super) fn written(self) -> String {
+    pub(crate) fn written(self) -> String {
         BASE64_URL_SAFE_NO_PAD.encode([self.received_at_ms.to_be_bytes(), self.id.to_be_bytes()].concat())
     }
 
-    pub(super) fn read(text: &str) -> Option<Self> {
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let bytes: [u8; 16] = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
         let [received_at_ms, id] = [&bytes[..8], &bytes[8..]].map(|half| half.try_into().map(i64::from_be_bytes));
         Some(Self { received_at_ms: received_at_ms.ok()?, id: id.ok()? })

@@ -11,7 +11,7 @@ use store::pool::query;
 
 use super::error::{During, LogError};
 use super::handle::Log;
-use super::read::entry;
+use super::read::{Cursor, entry};
 use super::sql::{ActivityRow, Dialect};
 use crate::contract::{EntryFilter, TextFilter};
 
@@ -27,14 +27,16 @@ struct Recorded {
 }
 
 impl Log {
-    /// The entries of rows, each with `summary` and `tone`; only the ones that have the text and the tone of a filter. Also the number of events with a payload
+    /// The entries of rows, each with its place, `summary` and `tone`; only the ones that have the text and the tone of a filter. Also the number of events with a payload
     /// that was too long to compare with the text.
     pub(super) async fn summarised(
         &self,
         rows: Vec<ActivityRow>,
         filter: &EntryFilter,
-    ) -> Result<(Vec<Value>, u32), LogError> {
-        let Some(registry) = &self.registry else { return Ok((rows.iter().map(entry).collect(), 0)) };
+    ) -> Result<(Vec<(Cursor, Value)>, u32), LogError> {
+        let Some(registry) = &self.registry else {
+            return Ok((rows.iter().map(|row| (row.place(), entry(row))).collect(), 0));
+        };
         let mut recorded = self.recorded(&rows).await?;
         let (mut entries, mut unread) = (Vec::with_capacity(rows.len()), 0);
         for row in rows {
@@ -60,7 +62,7 @@ impl Log {
             let mut entry = entry(&row);
             entry["summary"] = json!(summary.text);
             entry["tone"] = json!(summary.tone);
-            entries.push(entry);
+            entries.push((row.place(), entry));
         }
         Ok((entries, unread))
     }

@@ -44,7 +44,7 @@ async fn page(world: &World, scope: &RecordScope, query: ActivityQuery) -> Vec<S
 /// Computers, and recorders of the service.
 fn scope_of(computers: &[&Chain], service: &[&Chain]) -> RecordScope {
     let recorders = |chains: &[&Chain]| chains.iter().map(|chain| chain.recorder()).collect();
-    let shown = Recorders { computers: recorders(computers), service: recorders(service) };
+    let shown = Recorders { computers: recorders(computers), service: recorders(service), ..Recorders::default() };
     RecordScope { shown, ..RecordScope::default() }
 }
 

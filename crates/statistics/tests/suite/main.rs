@@ -11,6 +11,7 @@ mod health;
 mod index;
 mod log;
 mod order;
+mod parts;
 mod recorded;
 mod replica;
 mod sessions;

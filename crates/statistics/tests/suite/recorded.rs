@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use domain::consent::ConsentLevel;
 use domain::lane::Lane;
+use domain::log_part::LogPart;
 use domain::recorder::Recorders;
 use harness::on_each_database;
 use serde_json::Value;
@@ -67,7 +68,7 @@ on_each_database! {
         }
         world.take(&two.next()).await;
         world.log.sequence(100).await.unwrap();
-        let shown = Recorders::of_computer(one.recorder().machine, one.recorder().identity);
+        let shown = Recorders::of_computer(one.recorder().machine, one.recorder().identity, LogPart::FIRST);
         assert_eq!(world.log.newest_events(&shown, 10).await.unwrap().len(), 5);
         let newest = world.log.newest_events(&shown, 2).await.unwrap();
         assert_eq!(newest.len(), 2);

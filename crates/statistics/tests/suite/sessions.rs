@@ -51,7 +51,7 @@ async fn take(world: &World, event: &Value) {
 
 fn scope_of(chains: &[&Chain]) -> RecordScope {
     let computers = chains.iter().map(|chain| chain.recorder()).collect();
-    RecordScope { shown: Recorders { computers, service: Vec::new() }, ..RecordScope::default() }
+    RecordScope { shown: Recorders { computers, ..Recorders::default() }, ..RecordScope::default() }
 }
 
 fn all() -> SessionFilter {

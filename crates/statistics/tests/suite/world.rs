@@ -110,7 +110,7 @@ pub fn append_at(event: &Value, rng: &Rng, received_at: Timestamp) -> Append {
 /// The scope of the computer that an event names.
 pub fn scope_of(event: &Value) -> RecordScope {
     let submission = submission(event);
-    let shown = Recorders::of_computer(submission.machine, submission.identity.clone());
+    let shown = Recorders::of_computer(submission.machine, submission.identity.clone(), submission.part);
     RecordScope { account: None, identities: vec![submission.identity], machine: Some(submission.machine), shown }
 }
 

@@ -59,6 +59,11 @@ pub async fn open(
     Ok(Pool::Postgres(pool))
 }
 
+/// The servers of a URL, for comparison with another URL; empty if it cannot be used.
+pub fn servers_of(url: &str) -> String {
+    Hosts::parse(url, ServerRole::Primary, |options| options).map(|hosts| hosts.names()).unwrap_or_default()
+}
+
 /// Checks whether a URL can be used; the reason, if it cannot, does not contain its password.
 pub fn check_url(url: &str, role: ServerRole) -> Result<(), String> {
     Hosts::parse(url, role, |options| options).map(drop)

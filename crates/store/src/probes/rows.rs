@@ -95,6 +95,7 @@ crate::row! {
         pub(crate) account_id: Option<String>,
         pub(crate) identity_account_id: Option<String>,
         pub(crate) last_seen_at: Timestamp,
+        pub(crate) log_part: i64,
         pub(crate) rule_machine_uuid: Option<Uuid>,
         pub(crate) rule_lane: Option<String>,
         pub(crate) rule_level: Option<String>,
@@ -127,6 +128,7 @@ crate::row! {
         pub(crate) machine_uuid: Uuid,
         pub(crate) user_cuid: String,
         pub(crate) is_service: bool,
+        pub(crate) log_part: i64,
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use domain::Timestamp;
 use domain::ids::{RuleId, UserAccountId};
+use domain::log_part::LogPart;
 use domain::recorder::Recorder;
 use domain::rule::{Novelty, RuleState, Sighting, WeekDigest};
 use domain::webhook::NotificationKind;
@@ -17,7 +18,7 @@ use crate::operation::{During, Operation};
 use crate::outbox::number;
 use crate::pool::{Tx, query, scalar};
 use crate::row::{limit, parsed, storable};
-use crate::{Store, in_transaction};
+use crate::{Store, in_transaction, log_part};
 
 /// Maximum number of remembered values per account and property, against a sender that invents values. Beyond it, no value is new.
 pub const SEEN_MAX: u64 = 2_000;
@@ -25,9 +26,11 @@ pub const SEEN_MAX: u64 = 2_000;
 /// Maximum number of held events that a digest counts.
 const HELD_MAX: i64 = 10_000;
 
-/// How far the reader has come.
+/// How far the reader has come in a part of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RuleCursor {
+    /// The part.
+    pub part: LogPart,
     /// Place of the first event that is not read.
     pub place: u64,
     turn: i64,
@@ -90,16 +93,17 @@ pub struct DigestWrite {
 }
 
 impl Store {
-    /// How far the reader has come; `None` if no account is watched.
+    /// How far the reader has come in a part; `None` if no account is watched.
     #[boxed]
-    pub async fn rule_cursor(&self) -> Result<Option<RuleCursor>, StoreError> {
-        const SQL: &str =
-            "SELECT place, turn FROM rule_cursor WHERE id = 1 AND EXISTS (SELECT 1 FROM watched_accounts)";
-        let row: Option<(i64, i64)> =
-            query(SQL).fetch_optional(&self.pool).during(Operation::ReadHowFarRulesHaveRead).await?;
+    pub async fn rule_cursor(&self, part: LogPart) -> Result<Option<RuleCursor>, StoreError> {
+        const SQL: &str = "SELECT CASE WHEN $1 = 0 THEN c.place ELSE
+                (SELECT p.rule_place FROM log_parts p WHERE p.log_part = $1) END, c.turn
+            FROM rule_cursor c WHERE c.id = 1 AND EXISTS (SELECT 1 FROM watched_accounts)";
+        let row = query(SQL).bind(log_part::stored(part)).fetch_optional(&self.pool);
+        let row: Option<(i64, i64)> = row.during(Operation::ReadHowFarRulesHaveRead).await?;
         let cursor = |(place, turn)| {
             let place = u64::try_from(place).map_err(|error| Corrupt::new("rule_cursor.place", error))?;
-            Ok::<_, Corrupt>(RuleCursor { place, turn })
+            Ok::<_, Corrupt>(RuleCursor { part, place, turn })
         };
         Ok(row.map(cursor).transpose()?)
     }
@@ -237,13 +241,18 @@ impl Store {
         writes: &[WatchWrite],
         now: Timestamp,
     ) -> Result<bool, StoreError> {
-        const MOVE: &str = "UPDATE rule_cursor SET place = $2, turn = turn + 1 WHERE id = 1 AND turn = $1";
+        const MOVE: &str = "UPDATE rule_cursor SET place = CASE WHEN $3 = 0 THEN $2 ELSE place END, turn = turn + 1
+            WHERE id = 1 AND turn = $1";
+        const FURTHER: &str = "UPDATE log_parts SET rule_place = $2 WHERE log_part = $1";
+        let part = log_part::stored(cursor.part);
         in_transaction!(
             &self.pool,
             |tx| {
-                if query(MOVE).bind(cursor.turn).bind(number(place)).execute(&mut *tx).await? == 0 {
+                let moved = query(MOVE).bind(cursor.turn).bind(number(place)).bind(part).execute(&mut *tx).await?;
+                if moved == 0 {
                     return Ok(false);
                 }
+                query(FURTHER).bind(part).bind(number(place)).execute(&mut *tx).await?;
                 for write in writes {
                     self.write_watch(tx, write, now).await?;
                 }

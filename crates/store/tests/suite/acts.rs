@@ -4,6 +4,7 @@ use domain::act::{ActAuthor, ActDoor, ActKind, ActOutcome, OperatorAct};
 use domain::chain::Prev;
 use domain::envelope::{AgentKinds, Sealed};
 use domain::ids::{EventId, InstallationId};
+use domain::log_part::LogPart;
 use domain::usage::Plan;
 use serde_json::json;
 use store::Store;
@@ -88,7 +89,7 @@ on_each_database! {
         let store = begin(ActKind::BalanceAdd);
         store.balance_add(&account, 5, "gift", now(), rng).await.unwrap();
         let machine = rng.uuid_v7(now()).into();
-        let new = NewMachine { machine_uuid: machine, user_cuid: &cuid, name: None, secret: world.secret() };
+        let new = NewMachine { machine_uuid: machine, user_cuid: &cuid, name: None, secret: world.secret(), part: LogPart::FIRST };
         assert_eq!(begin(ActKind::MachineAdd).machine_register(&new, now()).await.unwrap(), Register::Registered);
         begin(ActKind::MachineAttach).machine_attach(machine, &account, now(), rng).await.unwrap().unwrap();
         assert!(begin(ActKind::MachineRemove).machine_remove(machine, now()).await.unwrap());
@@ -101,7 +102,7 @@ on_each_database! {
         world.store.assertion_keys_ensure(now(), rng).await.unwrap();
         assert!(begin(ActKind::KeysRotate).assertion_keys_rotate(now(), rng).await.unwrap().is_some());
         let log = store::installation::RememberedLog { vkey: "v".into(), checkpoint: "c".into(), size: 1 };
-        begin(ActKind::LogEpoch).installation_new_log(&log, now()).await.unwrap();
+        begin(ActKind::LogEpoch).log_begin_epoch(LogPart::FIRST, &log, now()).await.unwrap();
         let recorded: Vec<_> = waiting(&world.store).await.iter().map(|event| event.envelope.event_id).collect();
         assert_eq!(recorded, done);
     }
@@ -159,7 +160,7 @@ on_each_database! {
         let installation = installed(world).await;
         let recorder = installation.recorder();
         let (secret, cuid) = (world.secret(), world.cuid());
-        let new = NewMachine { machine_uuid: recorder.machine, user_cuid: &cuid, name: None, secret };
+        let new = NewMachine { machine_uuid: recorder.machine, user_cuid: &cuid, name: None, secret, part: LogPart::FIRST };
         assert_eq!(world.store.machine_register(&new, now()).await.unwrap(), Register::AlreadyRegistered);
     }
 }

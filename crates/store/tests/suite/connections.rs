@@ -120,7 +120,8 @@ on_each_database! {
         world.tamper("DROP TABLE _sqlx_migrations").await;
         assert!(matches!(world.store.check_schema().await, Err(StoreError::SchemaTooOld { found: 0, .. })));
         let plan = world.store.schema_plan().await.unwrap();
-        assert_eq!((plan.found, plan.known, plan.missing), (0, 1, vec!["1 (main)".to_owned()]));
+        assert_eq!((plan.found, plan.missing[0].as_str()), (0, "1 (main)"));
+        assert_eq!(plan.missing.len(), usize::try_from(plan.known).unwrap());
     }
 
     /// The state in which a server of the previous version finds the tables after a newer one has migrated them.

@@ -10,6 +10,7 @@ use domain::confirm::ConfirmedVia;
 use domain::device::approval::ApprovalRefusal;
 use domain::device::{CODE_SECONDS, DeviceCode, DeviceState, GUESS_WINDOW, GUESSES_MAX, WantedAgent, WantedKey};
 use domain::ids::{MachineUuid, PersonId, RegistrationId, UserAccountId, UserCuid};
+use domain::log_part::LogPart;
 use domain::mail::OutgoingMail;
 use domain::token::TokenScope;
 use domain::tool::Tool;
@@ -373,7 +374,7 @@ on_each_database! {
 
         // Registered again by another person: the pending code is of another computer.
         let (user_cuid, secret) = (world.cuid(), world.secret());
-        let new = NewMachine { machine_uuid: machine, user_cuid: &user_cuid, name: None, secret };
+        let new = NewMachine { machine_uuid: machine, user_cuid: &user_cuid, name: None, secret, part: LogPart::FIRST };
         assert_eq!(store.machine_register(&new, now()).await.unwrap(), Register::Registered);
         refused(&code, &ada, Err(ApprovalRefusal::MachineNotRegistered)).await;
 

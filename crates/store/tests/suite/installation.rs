@@ -1,6 +1,7 @@
 //! The installation, and the remembered checkpoint of its log.
 
 use domain::ids::InstallationId;
+use domain::log_part::LogPart;
 use store::installation::RememberedLog;
 use store::usage::UsageDay;
 
@@ -27,12 +28,12 @@ on_each_database! {
     async fn only_a_larger_checkpoint_of_the_same_key_is_remembered(world: &World) {
         let store = &world.store;
         let now = now();
-        assert!(!store.installation_remember(&log("a", 1), now).await.unwrap(), "there is no installation yet");
+        assert!(!store.log_remember(LogPart::FIRST, &log("a", 1), now).await.unwrap(), "there is no installation yet");
         store.installation_begin(world.rng.uuid_v7(now).into()).await.unwrap();
         for (vkey, size, is_taken) in
             [("a", 0, true), ("a", 7, true), ("a", 7, false), ("a", 3, false), ("b", 9, false), ("a", 8, true)]
         {
-            assert_eq!(store.installation_remember(&log(vkey, size), now).await.unwrap(), is_taken, "{vkey} {size}");
+            assert_eq!(store.log_remember(LogPart::FIRST, &log(vkey, size), now).await.unwrap(), is_taken, "{vkey} {size}");
         }
         assert_eq!(store.installation().await.unwrap().unwrap().log, Some(log("a", 8)));
     }
@@ -41,15 +42,15 @@ on_each_database! {
         let store = &world.store;
         let now = now();
         store.installation_begin(world.rng.uuid_v7(now).into()).await.unwrap();
-        store.installation_remember(&log("a", 9), now).await.unwrap();
-        let counted = store.usage_counted().await.unwrap();
+        store.log_remember(LogPart::FIRST, &log("a", 9), now).await.unwrap();
+        let counted = store.usage_counted(LogPart::FIRST).await.unwrap();
         let days: [UsageDay; 0] = [];
-        assert!(store.usage_count(counted, 9, &days).await.unwrap());
-        store.installation_new_log(&log("b", 4), now).await.unwrap();
+        assert!(store.usage_count(LogPart::FIRST, counted, 9, &days).await.unwrap());
+        store.log_begin_epoch(LogPart::FIRST, &log("b", 4), now).await.unwrap();
         assert_eq!(store.installation().await.unwrap().unwrap().log, Some(log("b", 4)));
-        assert_eq!(store.usage_counted().await.unwrap(), 4);
-        store.installation_new_log(&log("c", 6), now).await.unwrap();
-        assert_eq!(store.usage_counted().await.unwrap(), 4);
+        assert_eq!(store.usage_counted(LogPart::FIRST).await.unwrap(), 4);
+        store.log_begin_epoch(LogPart::FIRST, &log("c", 6), now).await.unwrap();
+        assert_eq!(store.usage_counted(LogPart::FIRST).await.unwrap(), 4);
     }
 
     async fn a_database_that_is_set_aside_leaves_its_place_empty(world: &World) {

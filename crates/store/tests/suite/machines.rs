@@ -5,6 +5,7 @@ use domain::consent::{Author, ConsentLevel, ConsentRule};
 use domain::device::approval::ApprovalRefusal;
 use domain::envelope::Lane;
 use domain::label::Label;
+use domain::log_part::LogPart;
 use domain::recorder::{Recorder, Recorders};
 use store::account::Provision;
 use store::machine::{NewMachine, Register};
@@ -17,7 +18,7 @@ on_each_database! {
     async fn a_computer_registers_once(world: &World) {
         let store = &world.store;
         let (machine_uuid, user_cuid, secret) = world.machine().await;
-        let thief = NewMachine { machine_uuid, user_cuid: &world.cuid(), name: None, secret: world.secret() };
+        let thief = NewMachine { machine_uuid, user_cuid: &world.cuid(), name: None, secret: world.secret(), part: LogPart::FIRST };
         assert_eq!(store.machine_register(&thief, now()).await.unwrap(), Register::AlreadyRegistered);
         assert_eq!(store.machine_by_secret(&thief.secret).await.unwrap(), None);
         assert_eq!(store.identity(thief.user_cuid).await.unwrap(), None, "a refusal leaves nothing");
@@ -60,7 +61,7 @@ on_each_database! {
             let store = if round % 2 == 0 { &world.store } else { &second }.clone();
             let (user_cuid, secret) = (world.cuid(), world.secret());
             registering.spawn(async move {
-                let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret };
+                let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret, part: LogPart::FIRST };
                 store.machine_register(&new, now()).await.unwrap()
             });
         }
@@ -138,7 +139,7 @@ on_each_database! {
         let register = async || {
             let secret = world.secret();
             let machine_uuid = world.rng.uuid_v7(now()).into();
-            let new = NewMachine { machine_uuid, user_cuid: &cuid, name: None, secret };
+            let new = NewMachine { machine_uuid, user_cuid: &cuid, name: None, secret, part: LogPart::FIRST };
             assert_eq!(store.machine_register(&new, now()).await.unwrap(), Register::Registered);
             secret
         };
@@ -179,8 +180,7 @@ on_each_database! {
                 machine_uuid: world.rng.uuid_v7(now()).into(),
                 user_cuid: &cuid,
                 name: None,
-                secret: world.secret(),
-            };
+                secret: world.secret(), part: LogPart::FIRST };
             store.machine_register(&new, now()).await.unwrap();
             (new.machine_uuid, cuid.clone(), new.secret)
         };
@@ -199,7 +199,7 @@ on_each_database! {
         let other = world.machine_of(&cuid, now()).await;
         assert_eq!(recorders(&ada).await, Recorders::default());
         store.machine_attach(machine, &ada, now(), &world.rng).await.unwrap().unwrap();
-        let own = Recorders::of_computer(machine, cuid.clone());
+        let own = Recorders::of_computer(machine, cuid.clone(), LogPart::FIRST);
         assert_eq!(recorders(&ada).await, own, "a computer that only names the identity is not the account's");
         assert_eq!(recorders(&bob).await, Recorders::default());
         store.machine_detach(machine, &ada, now()).await.unwrap();
@@ -259,7 +259,7 @@ on_each_database! {
         let mut registered = Vec::new();
         for seconds in [0, 10, 5] {
             let machine_uuid = world.rng.uuid_v7(now()).into();
-            let new = NewMachine { machine_uuid, user_cuid: &world.cuid(), name: None, secret: world.secret() };
+            let new = NewMachine { machine_uuid, user_cuid: &world.cuid(), name: None, secret: world.secret(), part: LogPart::FIRST };
             store.machine_register(&new, at(seconds)).await.unwrap();
             store.machine_attach(machine_uuid, &ada, at(20), &world.rng).await.unwrap().unwrap();
             registered.push(machine_uuid);
@@ -302,7 +302,7 @@ on_each_database! {
         assert!(store.machine_remove(machine_uuid, now()).await.unwrap());
         assert!(!store.machine_remove(machine_uuid, now()).await.unwrap());
         assert_eq!(store.machine_by_secret(&secret).await.unwrap(), None);
-        let again = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret: world.secret() };
+        let again = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret: world.secret(), part: LogPart::FIRST };
         assert_eq!(store.machine_register(&again, now()).await.unwrap(), Register::Registered);
     }
 }

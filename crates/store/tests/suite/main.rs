@@ -27,6 +27,7 @@ mod janitor;
 mod library;
 mod limited_keys;
 mod locks;
+mod log_parts;
 mod machines;
 mod mails;
 mod memories;

@@ -5,6 +5,7 @@ use domain::consent::pause::Pause;
 use domain::consent::{Author, ConsentEdit, ConsentLevel, ConsentRule};
 use domain::envelope::{AgentKinds, Lane, Sealed};
 use domain::ids::UserCuid;
+use domain::log_part::LogPart;
 use store::Store;
 use store::consent::pause::PauseScope;
 use store::consent::{ConsentEdited, LevelAuthor};
@@ -57,7 +58,7 @@ on_each_database! {
         let events = waiting(store, &cuid).await;
         let machine = store.identity(&cuid).await.unwrap().unwrap().control_machine.unwrap();
         let (user_cuid, secret) = (world.cuid(), world.secret());
-        let pretender = NewMachine { machine_uuid: machine, user_cuid: &user_cuid, name: None, secret };
+        let pretender = NewMachine { machine_uuid: machine, user_cuid: &user_cuid, name: None, secret, part: LogPart::FIRST };
         assert_eq!(store.machine_register(&pretender, now()).await.unwrap(), Register::AlreadyRegistered);
         let payloads: Vec<_> = events.iter().map(|event| event.envelope.payload.clone()).collect();
         let levels: Vec<_> = payloads.iter().map(|payload| (payload["previous_level"].as_str(), payload["level"].as_str().unwrap(), payload["lane"].as_str())).collect();

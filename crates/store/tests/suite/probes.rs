@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use domain::Timestamp;
+use domain::log_part::LogPart;
 use store::machine::{Computer, NewMachine, Register};
 use store::pool::{Probe, ROWS_MAX, probe};
 use store::{Pool, Store};
@@ -22,7 +23,13 @@ async fn attach_many(world: &World, count: usize) -> (domain::ids::UserAccountId
     let mut computers = Vec::new();
     for second in 0..i64::try_from(count).unwrap() {
         let (machine_uuid, user_cuid) = (world.rng.uuid_v7(now()).into(), world.cuid());
-        let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: None, secret: world.secret() };
+        let new = NewMachine {
+            machine_uuid,
+            user_cuid: &user_cuid,
+            name: None,
+            secret: world.secret(),
+            part: LogPart::FIRST,
+        };
         assert_eq!(world.store.machine_register(&new, at(second)).await.unwrap(), Register::Registered);
         world.store.machine_attach(machine_uuid, &account, at(second), &world.rng).await.unwrap().unwrap();
         computers.push(Computer {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use chrono::TimeDelta;
 use domain::ids::UserAccountId;
 use domain::lane::Lane;
+use domain::log_part::LogPart;
 use domain::recorder::Recorder;
 use domain::registry::Tone;
 use domain::rule::{EventRule, Novelty, Observed, RuleCondition, RuleOutlets, RuleState, Sighting, WeekDigest};
@@ -21,6 +22,11 @@ use crate::held::new_held;
 use crate::world::{World, at, now};
 
 const MAX: u32 = 3;
+
+/// A number of leaves of the first part.
+fn at_first(leaves: u64) -> [(LogPart, u64); 1] {
+    [(LogPart::FIRST, leaves)]
+}
 
 fn rule(world: &World, account: &UserAccountId) -> EventRule {
     EventRule {
@@ -39,7 +45,7 @@ fn rule(world: &World, account: &UserAccountId) -> EventRule {
 
 async fn added(world: &World, account: &UserAccountId, leaves: u64) -> EventRule {
     let rule = rule(world, account);
-    assert!(world.store.rule_create(&rule, leaves, MAX).await.unwrap());
+    assert!(world.store.rule_create(&rule, &at_first(leaves), MAX).await.unwrap());
     rule
 }
 
@@ -91,7 +97,7 @@ on_each_database! {
         for _ in 0..MAX {
             rules.push(added(world, &account, 0).await);
         }
-        assert!(!store.rule_create(&rule(world, &account), 0, MAX).await.unwrap());
+        assert!(!store.rule_create(&rule(world, &account), &at_first(0), MAX).await.unwrap());
         added(world, &other, 0).await;
         let stored = store.rules_of_account(&account).await.unwrap();
         let expected = rules.iter().map(|rule| StoredRule { rule: rule.clone(), state: RuleState::default() });
@@ -106,14 +112,14 @@ on_each_database! {
     async fn the_first_watched_account_starts_at_the_end_of_the_log(world: &World) {
         let store = &world.store;
         let (account, other) = (world.account("ada@example.com").await, world.account("bob@example.com").await);
-        assert_eq!(store.rule_cursor().await.unwrap(), None);
+        assert_eq!(store.rule_cursor(LogPart::FIRST).await.unwrap(), None);
         let rule = added(world, &account, 7).await;
-        let cursor = store.rule_cursor().await.unwrap().unwrap();
+        let cursor = store.rule_cursor(LogPart::FIRST).await.unwrap().unwrap();
         assert_eq!(cursor.place, 7);
         // A further account does not move the cursor: the events before it are not read for the first one.
-        store.digest_set(&other, Some(at(100)), 9, now()).await.unwrap();
-        assert_eq!(store.rule_cursor().await.unwrap(), Some(cursor));
-        store.digest_set(&other, Some(at(200)), 9, now()).await.unwrap();
+        store.digest_set(&other, Some(at(100)), &at_first(9), now()).await.unwrap();
+        assert_eq!(store.rule_cursor(LogPart::FIRST).await.unwrap(), Some(cursor));
+        store.digest_set(&other, Some(at(200)), &at_first(9), now()).await.unwrap();
         assert_eq!(store.digest_of_account(&other).await.unwrap(), Some(at(100)), "it is on already");
         assert_eq!(store.accounts_to_learn(10).await.unwrap().len(), 2);
         store.account_learned(&account, &[tool("Bash"), tool("Bash"), tool("Read")]).await.unwrap();
@@ -123,10 +129,10 @@ on_each_database! {
         // The last rule and the digest end the watch.
         assert!(store.rule_delete(rule.id, &account).await.unwrap());
         assert_eq!((rows(world, "seen_values").await, rows(world, "watched_accounts").await), (0, 1));
-        store.digest_set(&other, None, 0, now()).await.unwrap();
-        assert_eq!((store.digest_of_account(&other).await.unwrap(), store.rule_cursor().await.unwrap()), (None, None));
+        store.digest_set(&other, None, &at_first(0), now()).await.unwrap();
+        assert_eq!((store.digest_of_account(&other).await.unwrap(), store.rule_cursor(LogPart::FIRST).await.unwrap()), (None, None));
         added(world, &other, 20).await;
-        assert_eq!(store.rule_cursor().await.unwrap().unwrap().place, 20);
+        assert_eq!(store.rule_cursor(LogPart::FIRST).await.unwrap().unwrap().place, 20);
     }
 
     async fn of_two_readers_one_writes(world: &World) {
@@ -135,8 +141,8 @@ on_each_database! {
         let feed = domain::feed::Feed { account: account.clone(), kinds: vec![NotificationKind::RuleMatched], created_at: now() };
         assert!(store.feed_create(&feed, &world.secret()).await.unwrap());
         let (rule, deleted) = (added(world, &account, 0).await, added(world, &account, 0).await);
-        store.digest_set(&account, Some(at(100)), 0, at(0)).await.unwrap();
-        let cursor = store.rule_cursor().await.unwrap().unwrap();
+        store.digest_set(&account, Some(at(100)), &at_first(0), at(0)).await.unwrap();
+        let cursor = store.rule_cursor(LogPart::FIRST).await.unwrap().unwrap();
         assert!(store.rule_delete(deleted.id, &account).await.unwrap());
         let mut digest = WeekDigest::starting(at(0));
         assert!(digest.take(at(100), 1).is_some());
@@ -165,7 +171,7 @@ on_each_database! {
         // A mail of the rule and one of the digest; the deleted rule sends nothing.
         assert_eq!(rows(world, "mails").await, 2);
         assert!(rows(world, "feed_entries").await <= 1);
-        let cursor = store.rule_cursor().await.unwrap().unwrap();
+        let cursor = store.rule_cursor(LogPart::FIRST).await.unwrap().unwrap();
         assert_eq!(cursor.place, 5);
         let values = HashSet::from([tool("Bash"), tool("Read"), Sighting { novelty: Novelty::Project, value: "Bash".to_owned() }]);
         let watch = store.watch_of_account(&account, &values).await.unwrap().unwrap();
@@ -175,8 +181,8 @@ on_each_database! {
         assert_eq!(store.accounts_with_due_rules(at(49), 10).await.unwrap(), []);
         assert_eq!(store.accounts_with_due_rules(at(50), 10).await.unwrap(), std::slice::from_ref(&account));
         // A digest that was switched off and on in between is not sent, and its new counts stay.
-        store.digest_set(&account, None, 0, now()).await.unwrap();
-        store.digest_set(&account, Some(at(900)), 0, at(800)).await.unwrap();
+        store.digest_set(&account, None, &at_first(0), now()).await.unwrap();
+        store.digest_set(&account, Some(at(900)), &at_first(0), at(800)).await.unwrap();
         let late = DigestWrite { before: at(700), next_at: at(1400), digest, mail: Some(world.new_mail("ada@example.com")) };
         assert!(store.rules_write(cursor, 5, &[WatchWrite { digest: Some(late), ..write(&account) }], at(810)).await.unwrap());
         assert_eq!((rows(world, "mails").await, store.digest_of_account(&account).await.unwrap()), (2, Some(at(900))));
@@ -207,12 +213,12 @@ on_each_database! {
         let store = &world.store;
         let account = world.account("ada@example.com").await;
         let rule = added(world, &account, 0).await;
-        store.digest_set(&account, Some(at(100)), 0, now()).await.unwrap();
+        store.digest_set(&account, Some(at(100)), &at_first(0), now()).await.unwrap();
         store.account_learned(&account, &[tool("Bash")]).await.unwrap();
         assert!(store.account_close(&account, None, now()).await.unwrap());
-        assert_eq!(store.rule_cursor().await.unwrap(), None);
+        assert_eq!(store.rule_cursor(LogPart::FIRST).await.unwrap(), None);
         // A request that saw the account open adds a rule after it was closed.
-        assert!(store.rule_create(&rule, 0, MAX).await.unwrap());
+        assert!(store.rule_create(&rule, &at_first(0), MAX).await.unwrap());
         store.closed_accounts_empty(now() + TimeDelta::days(1), &PurgeSettings::default()).await.unwrap();
         assert_eq!(store.rules_of_account(&account).await.unwrap(), []);
         assert_eq!((rows(world, "seen_values").await, rows(world, "watched_accounts").await), (0, 0));

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use domain::log_part::LogPart;
 use domain::recorder::Recorder;
 use domain::usage::{Day, QuotaUsed, UsageWindow};
 use store::janitor::{PurgeSettings, Purged};
-use store::usage::{CountedUsage, EARLIER, UsageDay};
+use store::usage::{EARLIER, UsageDay};
 
 use crate::world::{World, now};
 use harness::on_each_database;
@@ -66,15 +67,15 @@ on_each_database! {
         let mut counting = tokio::task::JoinSet::new();
         for round in 0..6 {
             let (store, day) = (if round % 2 == 0 { &world.store } else { &second }.clone(), on(&cuid, 1, used(5, 1)));
-            counting.spawn(async move { store.usage_count(0, 5, &[day]).await.unwrap() });
+            counting.spawn(async move { store.usage_count(LogPart::FIRST, 0, 5, &[day]).await.unwrap() });
         }
         let won = counting.join_all().await.into_iter().filter(|won| *won).count();
         assert_eq!(won, 1);
-        assert_eq!(world.store.usage_counted().await.unwrap(), 5);
-        assert!(world.store.usage_count(5, 8, &[on(&cuid, 2, used(3, 0))]).await.unwrap());
-        assert!(!world.store.usage_count(5, 9, &[on(&cuid, 2, used(4, 0))]).await.unwrap());
+        assert_eq!(world.store.usage_counted(LogPart::FIRST).await.unwrap(), 5);
+        assert!(world.store.usage_count(LogPart::FIRST, 5, 8, &[on(&cuid, 2, used(3, 0))]).await.unwrap());
+        assert!(!world.store.usage_count(LogPart::FIRST, 5, 9, &[on(&cuid, 2, used(4, 0))]).await.unwrap());
         let counted = world.store.usage_of(&[cuid], window(0, 9)).await.unwrap();
-        assert_eq!(counted, CountedUsage { used: used(8, 1), leaves: 8 });
+        assert_eq!((counted.leaves(LogPart::FIRST), counted.used), (8, used(8, 1)));
     }
 
     async fn old_days_become_one_row_and_windows_stay_exact(world: &World) {
@@ -111,7 +112,7 @@ on_each_database! {
         let identities: Vec<Recorder> = (0..150).map(|_| recorder(world)).collect();
         let days: Vec<UsageDay> = identities.iter().map(|cuid| on(cuid, 1, used(1, 0))).collect();
         for round in 0..2 {
-            assert!(world.store.usage_count(round, round + 1, &days).await.unwrap());
+            assert!(world.store.usage_count(LogPart::FIRST, round, round + 1, &days).await.unwrap());
         }
         assert_eq!(world.store.usage_of(&identities, window(1, 2)).await.unwrap().used, used(300, 0));
     }

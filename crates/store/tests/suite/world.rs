@@ -6,6 +6,7 @@ use chrono::TimeDelta;
 use domain::claim::{ATTEMPT_SECONDS, Attempt, AttemptState, Claim, Registration, RegistrationType};
 use domain::confirm::ConfirmedVia;
 use domain::ids::{Email, EventId, HeldId, MachineUuid, PersonId, ReceiptId, RegistrationId, UserAccountId, UserCuid};
+use domain::log_part::LogPart;
 use domain::mail::OutgoingMail;
 use domain::secret::{Secret, SecretHash, SecretKind};
 use domain::signin::{CODE_SECONDS, SignInMethod, Ticket, TicketState};
@@ -158,7 +159,8 @@ impl World {
     /// A registered computer, with its identity and its secret.
     pub async fn machine(&self) -> (MachineUuid, UserCuid, SecretHash) {
         let (machine_uuid, user_cuid, secret) = (self.rng.uuid_v7(now()).into(), self.cuid(), self.secret());
-        let new = NewMachine { machine_uuid, user_cuid: &user_cuid, name: Some("laptop"), secret };
+        let new =
+            NewMachine { machine_uuid, user_cuid: &user_cuid, name: Some("laptop"), secret, part: LogPart::FIRST };
         assert_eq!(self.store.machine_register(&new, now()).await.unwrap(), Register::Registered);
         (machine_uuid, user_cuid, secret)
     }
@@ -166,7 +168,7 @@ impl World {
     /// Another registered computer of this identity.
     pub async fn machine_of(&self, user_cuid: &UserCuid, at: Timestamp) -> MachineUuid {
         let machine_uuid = self.rng.uuid_v7(now()).into();
-        let new = NewMachine { machine_uuid, user_cuid, name: None, secret: self.secret() };
+        let new = NewMachine { machine_uuid, user_cuid, name: None, secret: self.secret(), part: LogPart::FIRST };
         assert_eq!(self.store.machine_register(&new, at).await.unwrap(), Register::Registered);
         machine_uuid
     }

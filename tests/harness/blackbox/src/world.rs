@@ -14,16 +14,19 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use ::knowledge::index::database::Pgvector;
-use app::config::Settings;
 use app::config::reading::Layers;
+use app::config::{LogPartSettings, Settings};
 use app::installation::LogStart;
 use attache::server::Server;
 use chrono::TimeDelta;
+use domain::log_part::LogPart;
 use domain::{Clock, Rng};
+use harness::event::Machine;
 use harness::postgres::TestDatabase;
 use harness::upstream::{TOKEN, Upstream};
 use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
+use statistics::log::Log;
 use tempfile::TempDir;
 
 use crate::client::{Client, Credential, Response};
@@ -42,8 +45,11 @@ pub struct World {
     ahead: Arc<AtomicI64>,
     /// The folder with the server's data. Dropped after the server.
     pub dir: TempDir,
-    database: Option<TestDatabase>,
+    databases: Vec<TestDatabase>,
 }
+
+/// The environment variable with the number of further parts of the log that a server on PostgreSQL has; 0 if absent.
+const LOG_PARTS: &str = "ATTACHE_TEST_LOG_PARTS";
 
 impl World {
     /// A server with default settings on SQLite.
@@ -53,7 +59,7 @@ impl World {
 
     /// A server on SQLite with changed settings.
     pub async fn with(change: impl FnOnce(&mut Settings)) -> Self {
-        Self::start(change, None).await
+        Self::start(change, Vec::new()).await
     }
 
     /// A server on SQLite with an external statistics service and changed settings.
@@ -68,9 +74,25 @@ impl World {
 
     /// A server on PostgreSQL. `None` without a PostgreSQL cluster: the harness reports that, or fails the test.
     pub async fn on_postgres() -> Option<Self> {
-        let database = harness::postgres::database().await?;
-        let url = database.url.clone();
-        Some(Self::start(|settings| settings.database.url = Some(url), Some(database)).await)
+        let further = std::env::var(LOG_PARTS).map_or(0, |further| further.parse().unwrap());
+        Self::on_parts(further, |_| {}).await
+    }
+
+    /// A server on PostgreSQL with changed settings, and with further parts of the log, each in a separate database. `None` as for
+    /// [`Self::on_postgres`].
+    pub async fn on_parts(further: u16, change: impl FnOnce(&mut Settings)) -> Option<Self> {
+        let mut databases = vec![harness::postgres::database().await?];
+        for _ in 0..further {
+            databases.push(harness::postgres::empty_database().await?);
+        }
+        let urls: Vec<String> = databases.iter().map(|database| database.url.clone()).collect();
+        let change = move |settings: &mut Settings| {
+            settings.database.url = urls.first().cloned();
+            let part = |(number, url): (u16, String)| LogPartSettings { number, url, weight: 1 };
+            settings.log.part = (0..).zip(urls).skip(1).map(part).collect();
+            change(settings);
+        };
+        Some(Self::start(change, databases).await)
     }
 
     /// A server on PostgreSQL with pgvector, which it must use. `None` as for [`Self::on_postgres`].
@@ -81,10 +103,10 @@ impl World {
             settings.database.url = Some(url);
             settings.knowledge.search.index.pgvector = Pgvector::Required;
         };
-        Some(Self::start(change, Some(database)).await)
+        Some(Self::start(change, vec![database]).await)
     }
 
-    async fn start(change: impl FnOnce(&mut Settings), database: Option<TestDatabase>) -> Self {
+    async fn start(change: impl FnOnce(&mut Settings), databases: Vec<TestDatabase>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         // On the heap: futures of tests contain this value across a wait.
         let mut settings = Box::<Settings>::default();
@@ -97,7 +119,7 @@ impl World {
         let server = Box::pin(Server::start_with(in_file(*settings), clock(&ahead), Rng::system(), LogStart::Continue))
             .await
             .unwrap();
-        Self { url: format!("http://{}", server.address), server, client, ahead, dir, database }
+        Self { url: format!("http://{}", server.address), server, client, ahead, dir, databases }
     }
 
     /// Stops the server and starts another on the same data.
@@ -107,14 +129,14 @@ impl World {
 
     /// Stops the server and starts another on the same data with changed settings.
     pub async fn restart_with(self, change: impl FnOnce(&mut Settings)) -> Self {
-        let Self { server, client, ahead, dir, database, .. } = self;
+        let Self { server, client, ahead, dir, databases, .. } = self;
         let mut settings = Box::new(server.app.settings.clone());
         change(&mut settings);
         server.stop().await;
         let server = Box::pin(Server::start_with(in_file(*settings), clock(&ahead), Rng::system(), LogStart::Continue))
             .await
             .unwrap();
-        Self { url: format!("http://{}", server.address), server, client, ahead, dir, database }
+        Self { url: format!("http://{}", server.address), server, client, ahead, dir, databases }
     }
 
     /// Starts a second server on the same PostgreSQL database, with the same clock.
@@ -124,7 +146,7 @@ impl World {
 
     /// The same with another clock and changed settings.
     pub async fn beside_with(&self, clock: Clock, change: impl FnOnce(&mut Settings)) -> Self {
-        assert!(self.database.is_some(), "a database file belongs to one server");
+        assert!(!self.databases.is_empty(), "a database file belongs to one server");
         let dir = tempfile::tempdir().unwrap();
         let mut settings = Box::new(self.server.app.settings.clone());
         settings.data.dir = dir.path().join("data");
@@ -132,7 +154,19 @@ impl World {
         let server =
             Box::pin(Server::start_with(in_file(*settings), clock, Rng::system(), LogStart::Continue)).await.unwrap();
         let (client, ahead) = (self.client.clone(), Arc::clone(&self.ahead));
-        Self { url: format!("http://{}", server.address), server, client, ahead, dir, database: None }
+        Self { url: format!("http://{}", server.address), server, client, ahead, dir, databases: Vec::new() }
+    }
+
+    /// The part of the log with the chains of a computer.
+    pub async fn part_of(&self, machine: &Machine) -> LogPart {
+        let known = self.server.app.store.machine_facts(machine.uuid.parse().unwrap()).await.unwrap();
+        known.map_or(LogPart::FIRST, |known| known.facts.part)
+    }
+
+    /// The log with the chains of a computer.
+    pub async fn log_of(&self, machine: &Machine) -> &Log {
+        let logs = self.server.app.upstream.logs().unwrap_or_else(|| panic!("an external service"));
+        logs.get(self.part_of(machine).await).unwrap()
     }
 
     /// Moves the server's clock forward.

@@ -23,7 +23,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use statistics::contract::{ActivityQuery, EntryFilter, Passed, RecordScope, TextFilter, Unavailable};
-use statistics::log::{DayCounts, DayQuery, Log, LogError};
+use statistics::log::{DayCounts, DayQuery, LogError};
+use statistics::parts::Logs;
 use store::StoreError;
 use store::held::HeldScope;
 
@@ -281,7 +282,7 @@ impl Activity {
         self.log().is_some()
     }
 
-    fn log(&self) -> Option<&Log> {
+    fn log(&self) -> Option<&Logs> {
         match &self.upstream {
             Upstream::Embedded { log, .. } => Some(log),
             Upstream::External(_) => None,

@@ -2,6 +2,7 @@
 
 use domain::agent_session::SessionCounts;
 use domain::ids::{EventId, MachineUuid, SessionUuid};
+use domain::log_part::LogPart;
 use uuid::Uuid;
 
 /// A session of an agent, with the sums over its events.
@@ -9,6 +10,8 @@ use uuid::Uuid;
 pub struct RecordedSession {
     /// Number of its row, for the statements that read its events.
     pub(super) number: i64,
+    /// The part of the log that has it.
+    pub(crate) part: LogPart,
     /// Id, from [`domain::agent_session::session_id`].
     pub id: Uuid,
     /// The computer that recorded it.
@@ -37,6 +40,18 @@ pub struct RecordedSession {
     pub files: u32,
     /// Use of models, at most `MODELS_MAX`.
     pub models: Vec<RecordedModelUse>,
+}
+
+impl RecordedSession {
+    /// The session, found in this part of the log.
+    pub(crate) fn of_part(self, part: LogPart) -> Self {
+        Self { part, ..self }
+    }
+
+    /// The part that has it, and the number of its row there.
+    pub(crate) fn place(&self) -> (LogPart, i64) {
+        (self.part, self.number)
+    }
 }
 
 /// Use of a model.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use domain::agent_session::SessionCounts;
+use domain::log_part::LogPart;
 use domain::recorder::Recorder;
 use store::pool::query;
 use uuid::Uuid;
@@ -75,30 +76,54 @@ store::row! {
     }
 }
 
+impl SessionRow {
+    pub(crate) fn place(&self) -> Cursor {
+        Cursor { received_at_ms: self.received_at_ms, id: self.number }
+    }
+}
+
+impl SessionFilter {
+    fn limit(&self) -> u16 {
+        self.limit.clamp(1, LIMIT_MAX)
+    }
+
+    /// Removes the row beyond the page; returns the last row of the page if there was one.
+    pub(crate) fn end_of<'r, R>(&self, rows: &'r mut Vec<R>) -> Option<&'r R> {
+        let has_more = rows.len() > usize::from(self.limit());
+        rows.truncate(usize::from(self.limit()));
+        rows.last().filter(|_| has_more)
+    }
+}
+
 impl Log {
     /// A page of the sessions that computers of the scope recorded; `None` if the cursor is invalid. The newest events of the log may not
     /// be included yet.
     #[boxed]
     pub async fn sessions(&self, scope: &RecordScope, wanted: &SessionFilter) -> Result<Option<SessionPage>, LogError> {
         let Some(before) = wanted.cursor.as_deref().map_or(Some(Cursor::LAST), Cursor::read) else { return Ok(None) };
+        let mut rows = self.session_rows(scope, wanted, before).await?;
+        let next = wanted.end_of(&mut rows).map(|row| row.place().written());
+        Ok(Some(SessionPage { sessions: self.described(rows).await?, next }))
+    }
+
+    /// The newest rows of a page before a cursor: one more than the page has, if there is a next page.
+    pub(crate) async fn session_rows(
+        &self,
+        scope: &RecordScope,
+        wanted: &SessionFilter,
+        before: Cursor,
+    ) -> Result<Vec<SessionRow>, LogError> {
         let before = wanted.until.map_or(before, |until| before.min(Cursor { received_at_ms: until, id: i64::MIN }));
-        let limit = wanted.limit.clamp(1, LIMIT_MAX);
         let is_wanted = |recorder: &&Recorder| wanted.machine.is_none_or(|machine| recorder.machine == machine);
         let recorders: Vec<&Recorder> = scope.shown.computers.iter().filter(is_wanted).collect();
         if recorders.is_empty() {
-            return Ok(Some(SessionPage::default()));
+            return Ok(Vec::new());
         }
         let recorders = serde_json::to_string(&recorders).unwrap_or_default();
-        // Reads one row more than the page: if it exists, there is a next page.
         let page = query(self.session_statements().page).bind(&recorders).bind(wanted.since.unwrap_or(i64::MIN));
-        let page = page.bind(before.received_at_ms).bind(before.id).bind(i64::from(limit) + 1);
+        let page = page.bind(before.received_at_ms).bind(before.id).bind(i64::from(wanted.limit()) + 1);
         let page = page.bind(wanted.agent.as_deref()).bind(wanted.project.as_deref());
-        let mut rows: Vec<SessionRow> = page.fetch_all(&self.pool).await.during("read sessions")?;
-        let has_more = rows.len() > usize::from(limit);
-        rows.truncate(usize::from(limit));
-        let next = rows.last().filter(|_| has_more);
-        let next = next.map(|row| Cursor { received_at_ms: row.received_at_ms, id: row.number }.written());
-        Ok(Some(SessionPage { sessions: self.described(rows).await?, next }))
+        page.fetch_all(&self.pool).await.during("read sessions")
     }
 
     /// A session, if a computer of the scope recorded it.
@@ -146,7 +171,7 @@ impl Log {
     }
 
     /// Adds files and models to rows.
-    async fn described(&self, rows: Vec<SessionRow>) -> Result<Vec<RecordedSession>, LogError> {
+    pub(crate) async fn described(&self, rows: Vec<SessionRow>) -> Result<Vec<RecordedSession>, LogError> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
@@ -166,6 +191,7 @@ impl Log {
             files: files.get(&row.number).and_then(|files| u32::try_from(*files).ok()).unwrap_or_default(),
             models: models.remove(&row.number).unwrap_or_default(),
             number: row.number,
+            part: LogPart::FIRST,
             id: row.id,
             machine: row.machine_id.into(),
             agent: row.agent_id,

@@ -20,7 +20,7 @@ macro_rules! documents {
 const GROUPS: [(&str, &[(&str, &str)]); 4] = [
     ("Start here", documents!["first-hour", "connect", "command-line", "glossary"]),
     ("Agents and programs", documents!["agents", "memory", "hooks", "otlp", "exit-codes"]),
-    ("Running a server", documents!["operations", "tuning", "growth", "promises", "threat-model"]),
+    ("Running a server", documents!["operations", "tuning", "growth", "scale", "promises", "threat-model"]),
     (
         "Protocol",
         documents![

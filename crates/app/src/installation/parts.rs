@@ -1,0 +1,145 @@
+//! Opens the further parts of the log (`docs/decisions/0047-log-parts.md`).
+//!
+//! A server that is away stops no start: its part is opened later ([`PartOpener`]), and until then its computers get 424. A part of
+//! another installation, or under another number, is refused, because events would reach the wrong tree.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use domain::ids::InstallationId;
+use domain::log_part::LogPart;
+use domain::registry::Registry;
+use domain::{Clock, Rng};
+use statistics::log::{Continuity, Log, LogError};
+use statistics::parts::PartSlot;
+use store::{DatabaseSettings, Pool, Store};
+use supervision::periodic::{Next, Pass, PassError};
+
+use super::error::OpenError;
+use super::places::SCHEMA;
+use super::refusal::Mismatch;
+use crate::config::{LogPartSettings, Settings};
+
+/// Opens the parts that the configuration names and that are not open.
+#[derive(Debug, Clone)]
+pub struct PartOpener {
+    settings: Arc<Settings>,
+    store: Store,
+    clock: Clock,
+    rng: Rng,
+    registry: Arc<Registry>,
+    installation: InstallationId,
+    slots: Arc<BTreeMap<LogPart, PartSlot>>,
+}
+
+impl PartOpener {
+    /// The parts of the configuration, all of them not open. Refused if the main database knows a part that the configuration lacks.
+    #[boxed]
+    pub async fn new(
+        settings: Arc<Settings>,
+        store: Store,
+        (clock, rng): (&Clock, &Rng),
+        registry: Arc<Registry>,
+        installation: InstallationId,
+    ) -> Result<Self, OpenError> {
+        let slots: BTreeMap<_, _> =
+            settings.log.part.iter().map(|part| (LogPart::new(part.number), PartSlot::default())).collect();
+        let known = store.log_parts().await?;
+        if let Some(missing) = known.iter().find(|record| !slots.contains_key(&record.part)) {
+            return Err(OpenError::PartMissing(missing.part));
+        }
+        let (clock, rng) = (clock.clone(), rng.clone());
+        Ok(Self { settings, store, clock, rng, registry, installation, slots: Arc::new(slots) })
+    }
+
+    /// The parts, which the passes fill.
+    pub fn slots(&self) -> &BTreeMap<LogPart, PartSlot> {
+        &self.slots
+    }
+
+    /// Opens what can be opened. An unavailable server is left for a later call; any other error is returned.
+    #[boxed]
+    pub async fn open(&self) -> Result<(), OpenError> {
+        for part in &self.settings.log.part {
+            let Some(slot) = self.slots.get(&LogPart::new(part.number)) else { continue };
+            if slot.get().is_some() {
+                continue;
+            }
+            match self.opened(part).await {
+                Ok(log) => slot.fill(log),
+                Err(error) if error.is_away() => tracing::warn!(
+                    log.part = part.number,
+                    error = domain::reasons(&error),
+                    "a part of the log is away: its computers get 424 until it is opened"
+                ),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn opened(&self, LogPartSettings { number, url, .. }: &LogPartSettings) -> Result<Log, OpenError> {
+        let (part, settings) = (LogPart::new(*number), &self.settings);
+        let origin = part.origin(&settings.log.origin);
+        let database = DatabaseSettings { url: Some(url.clone()), replica_url: None, ..settings.database.clone() };
+        let pool = Pool::open(&database, Path::new(""), Some(SCHEMA)).await?;
+        let opened = Log::open_with(pool, &origin, &self.clock, &self.rng, &settings.log.writer()).await;
+        let log = opened.map_err(|error| match error {
+            LogError::OtherOrigin { begun, .. } => OpenError::PartOrigin { part, origin: origin.clone(), found: begun },
+            error => error.into(),
+        })?;
+        let log = log.with_registry(Arc::clone(&self.registry)).with_tiles_cache(settings.log.tiles_cache_bytes);
+        if let Err(error) = self.belongs(part, &origin, &log).await {
+            log.close().await;
+            return Err(error);
+        }
+        let file = settings.data.checkpoint_of(part);
+        log.remember_in(&file, self.installation).await?;
+        Ok(log)
+    }
+
+    /// Refuses the log of another installation, of another part, or one that does not continue the stored checkpoint.
+    async fn belongs(&self, part: LogPart, origin: &str, log: &Log) -> Result<(), OpenError> {
+        let refused = |mismatch| OpenError::Part { part, mismatch };
+        let owner = log.installation_begin(self.installation).await?;
+        if owner != self.installation {
+            return Err(refused(Mismatch::OtherInstallation { main: self.installation, log: owner }));
+        }
+        let head = log.head().await?;
+        if !self.store.log_parts().await?.iter().any(|known| known.part == part) {
+            self.all_nodes_know(part).await?;
+            self.store.log_part_open(part, origin, self.clock.now()).await?;
+        }
+        let Some(remembered) = self.store.log_remembered(part).await? else { return Ok(()) };
+        let seen = remembered.opened().ok_or_else(|| refused(Mismatch::Unreadable))?;
+        match log.continues(&remembered.vkey, &seen).await? {
+            Continuity::Continues => Ok(()),
+            Continuity::OtherKey => Err(refused(Mismatch::OtherKey)),
+            Continuity::Smaller => Err(refused(Mismatch::Smaller { log: head.size, remembered: remembered.size })),
+            Continuity::Differs => Err(refused(Mismatch::Differs { size: remembered.size })),
+        }
+    }
+
+    /// Refuses a new part while a node of another version runs.
+    async fn all_nodes_know(&self, part: LogPart) -> Result<(), OpenError> {
+        let nodes = self.store.nodes(self.clock.now()).await?;
+        match nodes.into_iter().find(|node| !node.is_silent() && node.traits.version != env!("CARGO_PKG_VERSION")) {
+            None => Ok(()),
+            Some(node) => {
+                let place = node.place();
+                Err(OpenError::PartBesideVersion { part, node: place, version: node.traits.version })
+            }
+        }
+    }
+}
+
+impl Pass for PartOpener {
+    type Memory = ();
+
+    async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
+        self.open().await?;
+        let are_open = self.slots.values().all(|slot| slot.get().is_some());
+        Ok(if are_open { Next::Idle } else { Next::AfterPause })
+    }
+}
