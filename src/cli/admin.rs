@@ -8,6 +8,7 @@ mod agent;
 mod api_key;
 mod balance;
 mod batch;
+mod capacity;
 mod context;
 mod held;
 mod log;
@@ -94,6 +95,8 @@ pub enum Command {
     /// Create tokens for the operator's API
     #[command(subcommand)]
     Token(token::Command),
+    /// Compute the rows, bytes and database servers that a number of computers needs
+    Capacity(capacity::CapacityOptions),
     /// Begin new epochs of the event log
     #[command(subcommand)]
     Log(log::Command),
@@ -105,6 +108,10 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         // Without a database, which may be away.
         Command::Token(command) => {
             token::run(command);
+            return Ok(());
+        }
+        Command::Capacity(options) => {
+            capacity::capacity(options);
             return Ok(());
         }
         Command::Actor(command) => return actor::run(command, settings).await,
@@ -135,7 +142,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::Pauses(format) => pause::list(format, &context).await,
         Command::Node(node::Command::List(format)) => node::run(format, &context).await,
         Command::Log(command) => log::run(command, &context).await,
-        Command::Actor(_) | Command::Tap(_) | Command::Token(_) | Command::Node(_) => Ok(()),
+        Command::Actor(_) | Command::Capacity(_) | Command::Tap(_) | Command::Token(_) | Command::Node(_) => Ok(()),
     };
     context.store.close().await;
     result

@@ -160,5 +160,12 @@ pub const ALL: &[Examples] = &[
     of("admin resume", &["attache admin resume intake --reason \"the log is moved\""]),
     of("admin pauses", &["attache admin pauses"]),
     of("admin token create", &["attache admin token create desk --role operate"]),
+    of(
+        "admin capacity",
+        &[
+            "attache admin capacity --computers 1000000",
+            "attache admin capacity --computers 1000000 --events-per-day 1000 --days 30",
+        ],
+    ),
     of("admin log epoch", &["attache admin log epoch --reason \"restored the backup of Monday\""]),
 ];
