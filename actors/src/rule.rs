@@ -130,15 +130,15 @@ impl Pass for RulePass {
 
     async fn run(&self, (): &mut ()) -> Result<Next, PassError> {
         domain::failpoint!("rule.pass");
-        if self.store.rule_cursor(LogPart::FIRST).await?.is_none() {
-            return Ok(Next::Idle);
-        }
+        let Some(first) = self.store.rule_cursor(LogPart::FIRST).await? else { return Ok(Next::Idle) };
         for (account, since) in self.store.accounts_to_learn(LEARNED_MAX).await? {
             self.learn(&account, since).await?;
         }
         let (mut next, mut failed) = (Next::Idle, None);
         for (part, log) in self.logs.iter() {
-            match self.follow(part, log).await {
+            let followed =
+                if part.is_first() { self.follow(log, first).await } else { self.follow_further(part, log).await };
+            match followed {
                 Ok(found) => next = next.sooner(found),
                 // The other parts are read all the same.
                 Err(error) => failed = Some(error),
@@ -149,13 +149,23 @@ impl Pass for RulePass {
 }
 
 impl RulePass {
-    /// Reads new leaves of a part. With the first part, messages that are due are sent.
-    async fn follow(&self, part: LogPart, log: &Log) -> Result<Next, PassError> {
-        let Some(cursor) = self.store.rule_cursor(part).await? else { return Ok(Next::Idle) };
+    /// The same for a further part, with its cursor.
+    async fn follow_further(&self, part: LogPart, log: &Log) -> Result<Next, PassError> {
+        match self.store.rule_cursor(part).await? {
+            Some(cursor) => self.follow(log, cursor).await,
+            None => Ok(Next::Idle),
+        }
+    }
+
+    /// Reads new leaves of the part of a cursor. With the first part, messages that are due are sent.
+    async fn follow(&self, log: &Log, cursor: RuleCursor) -> Result<Next, PassError> {
         let mut batch = self.read(log, cursor).await?;
         let now = self.clock.now();
-        let due_accounts =
-            if part.is_first() { self.store.accounts_with_due_rules(now, ACCOUNTS_MAX).await? } else { Vec::new() };
+        let due_accounts = if cursor.part.is_first() {
+            self.store.accounts_with_due_rules(now, ACCOUNTS_MAX).await?
+        } else {
+            Vec::new()
+        };
         let is_more = batch.is_full || due_accounts.len() >= ACCOUNTS_MAX;
         for account in due_accounts {
             batch.by_account.entry(account).or_default();

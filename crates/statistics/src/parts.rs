@@ -147,12 +147,9 @@ impl Logs {
         slot.get().ok_or(LogError::PartAway(part))
     }
 
-    /// The parts with computers of the scope; the first one if it has none.
+    /// The logs with computers of the scope.
     fn of(&self, scope: &RecordScope) -> Result<Vec<(LogPart, &Log)>, LogError> {
-        let named = &scope.shown.parts;
-        let parts = if named.is_empty() { vec![LogPart::FIRST] } else { named.iter().copied().collect() };
-        let known = |part: LogPart| Ok((part, self.get(part)?));
-        parts.into_iter().map(known).collect()
+        parts_of(scope).into_iter().map(|part| Ok((part, self.get(part)?))).collect()
     }
 
     /// A page of activity, newest first.
@@ -201,8 +198,7 @@ impl Logs {
     #[boxed]
     pub async fn proof(&self, scope: &RecordScope, event_id: EventId) -> Result<Passed, LogError> {
         let (mut absent, mut failed) = (None, None);
-        let parts = scope.shown.parts.iter().copied().chain(scope.shown.parts.is_empty().then_some(LogPart::FIRST));
-        let asked = parts.map(|part| async move { self.get(part)?.proof(scope, event_id).await });
+        let asked = parts_of(scope).into_iter().map(|part| async move { self.get(part)?.proof(scope, event_id).await });
         for answer in join_all(asked).await {
             match answer {
                 Ok(proof) if proof.status == StatusCode::NOT_FOUND => absent = Some(proof),
@@ -381,6 +377,12 @@ impl Logs {
         }
         Ok(Passed::json(StatusCode::OK, &json!({ "keys": keys })))
     }
+}
+
+/// The parts with computers of a scope; the first one if it has none.
+fn parts_of(scope: &RecordScope) -> Vec<LogPart> {
+    let named = &scope.shown.parts;
+    if named.is_empty() { vec![LogPart::FIRST] } else { named.iter().copied().collect() }
 }
 
 #[cfg(test)]

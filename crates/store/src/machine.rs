@@ -19,7 +19,7 @@ use crate::account::IDENTITY_ADD;
 use crate::api_key::REVOKE_OF_MACHINE;
 use crate::consent::baseline::inherit_baseline;
 use crate::error::{Corrupt, StoreError};
-use crate::log_part::part;
+use crate::log_part::{part, stored};
 use crate::notice::{Notice, Recipient};
 use crate::operation::{During, Operation};
 use crate::pool::{QueryBuilder, Tx, probe, query, scalar};
@@ -121,7 +121,7 @@ impl Store {
                     .bind(name.as_deref())
                     .bind(new.secret.as_bytes())
                     .bind(now)
-                    .bind(i64::from(new.part.number()))
+                    .bind(stored(new.part))
                     .execute(&mut *tx)
                     .await?;
                 if made == 0 {

@@ -19,7 +19,6 @@ use store::rule::StoredRule;
 
 use super::Ports;
 use super::activity::scope_of_account;
-use super::usage::recorders_of;
 
 const MEMORIES: usize = 20;
 const EVENTS: u16 = 200;
@@ -194,7 +193,7 @@ impl AccountExport {
             })
         }));
         let window = UsageWindow { first: Day::from(0), end: Day::of(now).next() };
-        let recorders = recorders_of(store, account).await?.computers;
+        let recorders = store.recorders_of_account(account).await?.computers;
         all.extend(store.usage_history(&recorders, window, ROWS_MAX).await?.into_iter().map(|day| {
             json!({
                 "kind": "usage",

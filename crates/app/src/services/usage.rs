@@ -15,7 +15,6 @@ use domain::log_part::LogPart;
 use domain::recorder::{Recorder, Recorders};
 use domain::usage::{Allowance, Day, PercentLeft, Plan, QuotaUsed, UsageWindow};
 use store::held::Sender;
-use store::{Store, StoreError};
 use wire::usage::{ByteLimit, Measure, UsageBar, UsageLimits};
 
 use super::Ports;
@@ -75,7 +74,7 @@ impl UsageBars {
         let (plan, balance_cents, since, computers) = match owner {
             UsageOwner::Account(account) => {
                 let Some(row) = store.account_by_id(account).await? else { return Ok(None) };
-                (row.plan, row.balance_cents, row.created_at, recorders_of(store, account).await?)
+                (row.plan, row.balance_cents, row.created_at, store.recorders_of_account(account).await?)
             }
             UsageOwner::Computer(recorder, part) => {
                 let Some(row) = store.identity(&recorder.identity).await? else { return Ok(None) };
@@ -133,8 +132,8 @@ impl UsageBars {
         let Ports { store, clock, .. } = &self.ports;
         let today = Day::of(clock.now()).number();
         let window = UsageWindow { first: Day::from(today - days + 1), end: Day::from(today + 1) };
-        let computers = recorders_of(store, account).await?;
-        Ok(store.usage_history(&computers.computers, window, HISTORY_ROWS_MAX).await?)
+        let recorders = store.recorders_of_account(account).await?;
+        Ok(store.usage_history(&recorders.computers, window, HISTORY_ROWS_MAX).await?)
     }
 }
 
@@ -150,9 +149,4 @@ pub struct UsageNumbers {
     pub used: QuotaUsed,
     /// The limits of the plan.
     pub allowance: Allowance,
-}
-
-/// The recorders of the events that count for an account.
-pub(super) async fn recorders_of(store: &Store, account: &UserAccountId) -> Result<Recorders, StoreError> {
-    store.recorders_of_account(account).await
 }

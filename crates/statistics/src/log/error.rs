@@ -18,7 +18,7 @@ pub enum LogError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The facts name a part of the log that the configuration does not have.
-    #[error("part {0} of the log is not configured: log.parts has no such number")]
+    #[error("part {0} of the log is not configured: log.part has no such number")]
     UnknownPart(LogPart),
     /// The database of a part could not be opened yet.
     #[error("part {0} of the log is away: its database could not be opened")]
