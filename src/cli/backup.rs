@@ -18,6 +18,7 @@ use app::installation::{LogRecord, Mismatch, StartRefusal};
 use clap::{Args, Subcommand};
 use domain::act::{ActKind, ActOutcome};
 use domain::clock::date_time;
+use domain::log_part::LogPart;
 use domain::{Clock, Rng};
 use serde_json::json;
 use statistics::log::Log;
@@ -123,7 +124,8 @@ async fn record_copy(because: Because, settings: &Settings) -> Done {
 /// Refuses if the main database has a checkpoint of a log: a server would not start from a backup without that log.
 async fn the_log_was_never_there(settings: &Settings) -> Done {
     let store = Store::open(&settings.database, &settings.data.main_database()).await.map_err(Failure::caused)?;
-    let record = if store.check_schema().await.is_ok() { LogRecord::read(&store).await.ok() } else { None };
+    let record =
+        if store.check_schema().await.is_ok() { LogRecord::read(&store, LogPart::FIRST).await.ok() } else { None };
     store.close().await;
     match record {
         Some(record) if record.know_a_log() => {

@@ -168,4 +168,5 @@ pub const ALL: &[Examples] = &[
         ],
     ),
     of("admin log epoch", &["attache admin log epoch --reason \"restored the backup of Monday\""]),
+    of("admin log parts", &["attache admin log parts"]),
 ];

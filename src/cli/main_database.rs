@@ -1,7 +1,7 @@
 //! The databases, for commands that work on them directly.
 
 use app::config::Settings;
-use app::installation::{OpenError, SCHEMA, open_main_database};
+use app::installation::{OpenError, SCHEMA, open_main_database, part_pool};
 use domain::{Clock, Rng};
 use statistics::log::{Log, LogError};
 use store::{Pool, Store, StoreError};
@@ -17,6 +17,11 @@ pub async fn open_store(settings: &Settings) -> Result<Store, Failure> {
 pub async fn open_log(settings: &Settings) -> Result<Log, LogError> {
     let pool = Pool::open(&settings.database, &settings.data.log(), Some(SCHEMA)).await?;
     Log::open_copy(pool, &Clock::system(), &Rng::system()).await
+}
+
+/// Opens a further part of the log for reading.
+pub async fn open_part(settings: &Settings, url: &str) -> Result<Log, LogError> {
+    Log::open_copy(part_pool(settings, url).await?, &Clock::system(), &Rng::system()).await
 }
 
 /// The same as [`open_store`]; `None` if the database does not exist.

@@ -114,10 +114,9 @@ on_each_database! {
         for (index, leaf_hash) in seals {
             assert_eq!(hashes[usize::try_from(index).unwrap()].to_string(), leaf_hash);
         }
-        if part.is_first() {
-            let client = ::client::Client::new(&::client::Settings::of(&world.url)).unwrap();
-            assert_eq!(client.tile(&path).await.unwrap(), tile.body);
-        }
+        let client = ::client::Client::new(&::client::Settings::of(&world.url)).unwrap();
+        assert_eq!(client.log_part(&checkpoint.origin).await.unwrap(), part);
+        assert_eq!(client.tile(part, &path).await.unwrap(), tile.body);
         for (path, code) in [
             (format!("0/000.p/{}", checkpoint.size + 1), "tile_not_found"),
             ("0/000".to_owned(), "tile_not_found"),

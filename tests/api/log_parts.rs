@@ -5,10 +5,16 @@ use app::installation::{self, LogStart};
 use blackbox::client::Credential;
 use blackbox::eventually;
 use blackbox::world::{Person, World};
+use client::Client;
+use client::witness::Witness;
+use domain::checkpoint::VerifierKey;
+use domain::log_part::LogPart;
 use harness::event::{Chain, Machine};
 use serde_json::{Value, json};
 
 use crate::http::readiness;
+
+const FURTHER: LogPart = LogPart::new(1);
 
 /// Attached computers, one of each part.
 async fn one_of_each(world: &World, person: &Person) -> (Machine, Machine) {
@@ -54,6 +60,11 @@ async fn a_part_that_is_away_refuses_its_own_computers_alone_on_postgres() {
         assert_eq!(world.proof(person.cookie.clone(), id(&event)).await.status, 200);
     }
     assert_eq!(listed(&world, &person).await, 6);
+    let (client, mut witness) = (Client::new(&::client::Settings::of(&world.url)).unwrap(), Witness::default());
+    let keys = client.log_keys().await.unwrap().keys;
+    assert_eq!(keys.iter().map(|key| key.log).collect::<Vec<_>>(), [None, Some(FURTHER)]);
+    let key: VerifierKey = keys[1].vkey.parse().unwrap();
+    assert!(client.observe(&mut witness, &key).await.unwrap().checkpoint.size >= 3);
     // An id is unique in its part.
     let event = of_far.next();
     world.event(&far, &event).await.receipt();
@@ -97,8 +108,8 @@ async fn a_part_that_is_away_refuses_its_own_computers_alone_on_postgres() {
     for path in ["/log/p2/checkpoint", "/log/1/checkpoint", "/log/p1/other", "/api/v1/audit/checkpoint?log=2"] {
         beside.get(path, &Credential::None).await.refused(404, "not_found");
     }
-    let keys = beside.get("/api/v1/audit/keys", &Credential::None).await.expect(200);
-    assert_eq!(keys["keys"].as_array().unwrap().len(), 2);
+    let observed = client.observe(&mut witness, &key).await.unwrap();
+    assert!(observed.checkpoint.size > observed.seen.unwrap().size, "it grew, which the server proved");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -31,6 +31,7 @@ mod hook_consent;
 mod hostile_server;
 mod installation;
 mod keys;
+mod log_parts;
 mod login;
 mod manual;
 mod mcp;

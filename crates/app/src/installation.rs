@@ -46,7 +46,7 @@ pub use self::error::OpenError;
 pub use self::log_record::LogRecord;
 pub use self::pair::is_lone_log;
 use self::pair::{Found, StartContext, log_pool, log_pool_if_there};
-pub use self::parts::PartOpener;
+pub use self::parts::{PartOpener, part_pool};
 pub use self::places::SCHEMA;
 pub use self::refusal::{Mismatch, StartRefusal};
 pub use self::schema::{DatabasePlan, plan as plan_schema, require as require_schema};
@@ -183,11 +183,11 @@ async fn is_main_database_lost(store: &Store, settings: &Settings) -> Result<boo
     Ok(store.pool().is_empty().await?)
 }
 
-/// Compares the main database and the log, without writing.
+/// Compares the main database and a part of the log, without writing.
 #[boxed]
-pub async fn compare(store: &Store, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
+pub async fn compare(store: &Store, part: LogPart, log: &Log) -> Result<Result<(), Mismatch>, OpenError> {
     let owner = log.installation().await?;
-    let record = LogRecord::read(store).await?;
+    let record = LogRecord::read(store, part).await?;
     if let Err(mismatch) = record.own(owner, log).await? {
         return Ok(Err(mismatch));
     }
@@ -229,7 +229,7 @@ impl StartContext<'_> {
             self.fits_the_file(&store).await?;
         }
         store.migrate().await?;
-        let record = LogRecord::read(&store).await?;
+        let record = LogRecord::read(&store, LogPart::FIRST).await?;
         let pool = match pool {
             None if record.know_a_log() => {
                 // Another process may just have created it, and recorded it in the main database.
@@ -240,8 +240,8 @@ impl StartContext<'_> {
             None => log_pool(self.settings, &store).await?,
             Some(pool) => pool,
         };
-        let log = self.log(pool, &self.settings.log.origin).await?;
-        if let Err(mismatch) = compare(&store, &log).await? {
+        let log = self.first_log(pool, &self.settings.log.origin).await?;
+        if let Err(mismatch) = compare(&store, LogPart::FIRST, &log).await? {
             log.close().await;
             store.close().await;
             return Err(refused(mismatch));

@@ -1,10 +1,12 @@
 //! Activity and audit (`docs/protocol/audit.md`).
 
 use bytes::Bytes;
+use domain::checkpoint::base_of;
 use domain::ids::EventId;
 use domain::lane::Lane;
+use domain::log_part::LogPart;
 use serde::Serialize;
-use wire::activity::{ActivityPage, ConsistencyProof, LogKeys};
+use wire::activity::{ActivityPage, ConsistencyProof, LogKey, LogKeys};
 
 use crate::exchange::{ApiRequest, unreadable};
 use crate::{Client, Error};
@@ -44,18 +46,32 @@ impl Client {
         self.ask(ApiRequest::get(self.base("/api/v1/audit/keys"))).await
     }
 
-    /// `GET /api/v1/audit/consistency`: the proof that the tree of `to` leaves extends the tree of `from` leaves.
-    pub async fn consistency(&self, from: u64, to: u64) -> Result<ConsistencyProof, Error> {
-        self.ask(ApiRequest::get(self.base(&format!("/api/v1/audit/consistency?from={from}&to={to}")))).await
+    /// The part of the log that has this origin. Asks for the keys if the origin has the form of a further part's.
+    pub async fn log_part(&self, origin: &str) -> Result<LogPart, Error> {
+        if !LogPart::may_be_further(origin) {
+            return Ok(LogPart::FIRST);
+        }
+        let keys = self.log_keys().await?.keys;
+        let named = |key: &LogKey| key.vkey.split('+').next().is_some_and(|name| base_of(name) == base_of(origin));
+        Ok(keys.into_iter().find(named).and_then(|key| key.log).unwrap_or(LogPart::FIRST))
     }
 
-    /// `GET /log/tile/<path>`: hashes of the signed tree; `path` is `<L>/<N>[.p/<W>]` of C2SP `tlog-tiles`.
-    pub async fn tile(&self, path: &str) -> Result<Bytes, Error> {
-        self.ask_bytes(ApiRequest::get(self.base(&format!("/log/tile/{path}")))).await
+    /// `GET /api/v1/audit/consistency`: the proof that the tree of `to` leaves extends the tree of `from` leaves.
+    pub async fn consistency(&self, part: LogPart, from: u64, to: u64) -> Result<ConsistencyProof, Error> {
+        let log = if part.is_first() { String::new() } else { format!("&log={part}") };
+        self.ask(ApiRequest::get(self.base(&format!("/api/v1/audit/consistency?from={from}&to={to}{log}")))).await
+    }
+
+    /// `GET /log/tile/<path>`, or `GET /log/p<N>/tile/<path>` of a further part: hashes of the signed tree; `path` is `<L>/<N>[.p/<W>]` of
+    /// C2SP `tlog-tiles`.
+    pub async fn tile(&self, part: LogPart, path: &str) -> Result<Bytes, Error> {
+        let log = if part.is_first() { "/log".to_owned() } else { format!("/log/p{part}") };
+        self.ask_bytes(ApiRequest::get(self.base(&format!("{log}/tile/{path}")))).await
     }
 
     /// `GET /api/v1/audit/checkpoint`: a C2SP note.
-    pub async fn checkpoint(&self) -> Result<Bytes, Error> {
-        self.ask_bytes(ApiRequest::get(self.base("/api/v1/audit/checkpoint"))).await
+    pub async fn checkpoint(&self, part: LogPart) -> Result<Bytes, Error> {
+        let log = if part.is_first() { String::new() } else { format!("?log={part}") };
+        self.ask_bytes(ApiRequest::get(self.base(&format!("/api/v1/audit/checkpoint{log}")))).await
     }
 }

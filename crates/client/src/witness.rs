@@ -143,7 +143,7 @@ impl Client {
     /// it.
     pub async fn observe(&self, witness: &mut Witness, key: &VerifierKey) -> Result<Observation, WitnessError> {
         let seen = witness.seen(key)?;
-        let note = self.checkpoint().await?;
+        let note = self.checkpoint(self.log_part(key.name()).await?).await?;
         let note = String::from_utf8_lossy(&note).into_owned();
         let checkpoint = key.open(&note).map_err(|_| unsigned(key, &note))?;
         if let Some(seen) = &seen {
@@ -167,7 +167,8 @@ impl Client {
         if older.size == 0 {
             return Ok(());
         }
-        let proof = match self.consistency(older.size, newer.size).await {
+        let part = self.log_part(&newer.origin).await?;
+        let proof = match self.consistency(part, older.size, newer.size).await {
             Ok(proof) => proof,
             // The server reports that its tree is smaller, or gives no reason.
             Err(error) if error.refusal().is_some_and(|refusal| refusal.status == 400) => {

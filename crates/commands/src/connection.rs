@@ -163,7 +163,7 @@ impl ProfileConnection {
     /// Stores the log's key without the server's URL, because no request was sent.
     pub fn keep_log_key(&mut self, key: &str) -> Result<(), Failure> {
         let changed = self.folder.revise(|profile| {
-            profile.log_key = Some(key.to_owned());
+            profile.pin(key.to_owned());
             Ok(())
         });
         self.profile = changed?;

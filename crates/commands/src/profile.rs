@@ -142,6 +142,7 @@ fn shown(name: &str, folder: &ProfileFolder, profile: &Profile) -> Value {
         "url": profile.url,
         "rag_url": profile.rag_url,
         "log_key": profile.log_key,
+        "further_log_keys": profile.further_log_keys,
         "api_key": profile.api_key.is_some(),
         "machine": profile.machine.as_ref().map(machine::shown),
         "agent": profile.agent.as_ref().map(agent::shown),

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use domain::Timestamp;
 use domain::api_key::ApiKeyScope;
+use domain::checkpoint::base_of;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
 use domain::secret::Secret;
 use domain::tool::Tool;
@@ -36,6 +37,9 @@ pub struct Profile {
     /// The pinned log key against which proofs are verified; set on first use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_key: Option<String>,
+    /// Pinned keys of further parts of the log, one of each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub further_log_keys: Vec<String>,
     /// API key of the knowledge API.
     #[serde(with = "form::clear_or_none", skip_serializing_if = "Option::is_none")]
     pub api_key: Option<Secret>,
@@ -51,6 +55,12 @@ pub struct Profile {
     /// The agents of the tools that `attache connect` configured.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tools: BTreeMap<Tool, Agent>,
+}
+
+/// Whether two verifier keys have the same origin, in any epoch.
+pub fn are_of_one_log(one: &str, other: &str) -> bool {
+    let origin = |key: &str| key.split('+').next().map(|name| base_of(name).to_owned());
+    origin(one) == origin(other)
 }
 
 /// A registered computer.
@@ -139,6 +149,22 @@ impl Profile {
     pub fn set_key(&mut self, key: Option<(Secret, Vec<ApiKeyScope>)>) {
         let (key, scopes) = key.unzip();
         (self.api_key, self.key_scopes) = (key, scopes.unwrap_or_default());
+    }
+
+    /// The pinned key of the part of the log with the key that a proof names; the first pinned key if that part has none.
+    pub fn pinned(&self, named: Option<&str>) -> Option<&String> {
+        let further = self.further_log_keys.iter().find(|key| named.is_some_and(|named| are_of_one_log(key, named)));
+        further.or(self.log_key.as_ref())
+    }
+
+    /// Pins a key. It replaces the key of the same part of the log.
+    pub fn pin(&mut self, key: String) {
+        if self.log_key.as_ref().is_none_or(|first| are_of_one_log(first, &key)) {
+            self.log_key = Some(key);
+        } else {
+            self.further_log_keys.retain(|further| !are_of_one_log(further, &key));
+            self.further_log_keys.push(key);
+        }
     }
 
     /// Whether the profile holds credentials or keys of its server.
@@ -329,4 +355,34 @@ fn folder_of_all() -> Result<PathBuf, Failure> {
         Failure::refused(format!("no home folder for profiles ({error}): set HOME or XDG_CONFIG_HOME"))
     })?;
     Ok(base.config_dir().join("attache"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_has_a_pinned_key_for_each_part_of_the_log() {
+        let mut profile = Profile::default();
+        assert_eq!(profile.pinned(None), None);
+        let [first, second, third] = ["a/log+1+A=", "a/log/p1+2+B=", "a/log/p2+3+C="];
+        let pinned = |profile: &Profile, named| profile.pinned(named).cloned();
+        for key in [first, second, third] {
+            profile.pin(key.to_owned());
+        }
+        for key in [first, second, third] {
+            assert_eq!(pinned(&profile, Some(key)).as_deref(), Some(key));
+        }
+        // Another key of a part, and another epoch of it, are compared with the pinned key of that part.
+        let (forged, epoch) = ("a/log/p1+9+Z=", "a/log/p1/epoch-20260102T000000Z+4+D=");
+        assert_eq!(pinned(&profile, Some(forged)).as_deref(), Some(second));
+        assert_eq!(pinned(&profile, Some(epoch)).as_deref(), Some(second));
+        for stranger in [None, Some("a/log/p7+9+Z="), Some("b/log+9+Z="), Some("")] {
+            assert_eq!(pinned(&profile, stranger).as_deref(), Some(first));
+        }
+        profile.pin(epoch.to_owned());
+        assert_eq!(profile.further_log_keys, [third, epoch]);
+        profile.pin("a/log+8+H=".to_owned());
+        assert_eq!((profile.log_key.as_deref(), profile.further_log_keys.len()), (Some("a/log+8+H="), 2));
+    }
 }

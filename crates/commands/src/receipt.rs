@@ -24,6 +24,7 @@ use crate::connection::{CredentialArgs, ProfileConnection, Remote};
 use crate::failure::{Done, Failure};
 use crate::hook::folder::HookFolder;
 use crate::output;
+use crate::profile_folder::are_of_one_log;
 use crate::replacement::replace_file;
 use crate::verify::{Trust, trusted};
 use crate::witness::observe_with;
@@ -77,13 +78,20 @@ pub async fn receipt(arguments: &Arguments) -> Done {
             selected.examined, filter.since
         )));
     };
+    if let Some(other) = selected.proofs.iter().find(|proof| !are_of_one_log(&proof.vkey, &first.vkey)) {
+        return Err(Failure::refused(format!(
+            "the events are in several parts of the log, and a receipt has one\n  {}\n  {}\n  \
+             --session selects the events of one computer, which are in one part",
+            first.vkey, other.vkey
+        )));
+    }
     let (key, trust) = trusted(&connection, true, Some(first.vkey.clone())).await?;
     let verifier: VerifierKey = key.parse().map_err(Failure::caused)?;
     let size = selected.proofs.iter().filter_map(|proof| proof.leaf_index).max().map_or(0, |index| index + 1);
     let (note, checkpoint) = tree::checkpoint(&client, &verifier, size, filter.wait).await?;
     observe_with(&connection.folder, &client, &verifier, &checkpoint).await?;
     let indices: Vec<u64> = selected.proofs.iter().filter_map(|proof| proof.leaf_index).collect();
-    let mut tiles = tree::tiles(&client, &indices, checkpoint.size).await?;
+    let mut tiles = tree::tiles(&client, &indices, &checkpoint).await?;
     let selection = Selection {
         session_uuid: selected.session_uuid,
         project_id: selected.project_id.clone(),
@@ -103,7 +111,7 @@ pub async fn receipt(arguments: &Arguments) -> Done {
     replace_file(&arguments.output, &bytes, 0o644)
         .map_err(|error| Failure::refused(format!("{}: {error}", arguments.output.display())))?;
     if trust == Trust::FirstSeen {
-        connection.change(|profile| profile.log_key = Some(key.clone()))?;
+        connection.change(|profile| profile.pin(key.clone()))?;
     }
     print(arguments, &receipt, bytes.len());
     Ok(())

@@ -115,7 +115,7 @@ fn keep_key(
 ) -> Result<Option<String>, Failure> {
     let Some(connection) = connection.filter(|_| arguments.pin || trust == Trust::FirstSeen) else { return Ok(None) };
     if was_asked {
-        connection.change(|profile| profile.log_key = Some(key.to_owned()))?;
+        connection.change(|profile| profile.pin(key.to_owned()))?;
     } else {
         connection.keep_log_key(key)?;
     }

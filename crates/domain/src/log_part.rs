@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::Digest;
+use crate::checkpoint::base_of;
 use crate::ids::MachineUuid;
 
 /// The number of a part. The first part is the log of an installation without further parts.
@@ -37,6 +38,11 @@ impl LogPart {
     /// The origin of its checkpoints, by the origin of the first part.
     pub fn origin(self, first: &str) -> String {
         if self.is_first() { first.to_owned() } else { format!("{first}/p{}", self.0) }
+    }
+
+    /// Whether an origin, of any epoch, has the form of a further part's.
+    pub fn may_be_further(origin: &str) -> bool {
+        base_of(origin).rsplit_once("/p").is_some_and(|(_, number)| number.parse::<u16>().is_ok())
     }
 }
 

@@ -372,8 +372,14 @@ impl Logs {
     #[boxed]
     pub async fn keys(&self) -> Result<Passed, LogError> {
         let mut keys = Vec::new();
-        for (_, log) in self.iter() {
-            keys.extend(log.key_list().await?);
+        for (part, log) in self.iter() {
+            let mut of_part = log.key_list().await?;
+            if !part.is_first() {
+                for key in &mut of_part {
+                    key["log"] = json!(part);
+                }
+            }
+            keys.append(&mut of_part);
         }
         Ok(Passed::json(StatusCode::OK, &json!({ "keys": keys })))
     }

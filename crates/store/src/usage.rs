@@ -44,15 +44,15 @@ impl CountedUsage {
 }
 
 impl Store {
-    /// Number of counted leaves of a part of the embedded log.
+    /// Number of counted leaves of a part of the embedded log; 0 before the part is open.
     #[boxed]
     pub async fn usage_counted(&self, part: LogPart) -> Result<u64, StoreError> {
         const FIRST: &str = "SELECT counted FROM usage_cursor WHERE id = $1";
         const FURTHER: &str = "SELECT counted FROM log_parts WHERE log_part = $1";
         let (sql, row) = if part.is_first() { (FIRST, 1) } else { (FURTHER, log_part::stored(part)) };
-        let counted = scalar(sql).bind(row).fetch_one(&self.pool);
-        let counted: i64 = counted.during(Operation::ReadHowFarUsageIsCounted).await?;
-        Ok(number("usage_cursor.counted", counted)?)
+        let counted = scalar(sql).bind(row).fetch_optional(&self.pool);
+        let counted: Option<i64> = counted.during(Operation::ReadHowFarUsageIsCounted).await?;
+        Ok(number("usage_cursor.counted", counted.unwrap_or(0))?)
     }
 
     /// Adds the usage of the leaves of a part from `counted` up to `until`; `false`, without counting, if another process has counted

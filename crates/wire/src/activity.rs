@@ -1,6 +1,7 @@
 //! Activity and audit (`docs/protocol/audit.md`). The statistics service defines these bodies; the types describe the
 //! embedded service.
 
+use domain::log_part::LogPart;
 use domain::{Digest, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -68,6 +69,10 @@ pub struct LogKey {
     #[serde(default, with = "form::moment_or_null")]
     #[schema(value_type = Option<schema::Moment>, required = true)]
     pub retired_at: Option<Timestamp>,
+    /// The part of the log that the key signs; absent for the first part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u16)]
+    pub log: Option<LogPart>,
 }
 
 /// `GET /api/v1/audit/consistency`: proof that the tree of `from` leaves is a prefix of the tree of `to` leaves.

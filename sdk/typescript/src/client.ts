@@ -204,12 +204,13 @@ export class Client extends Http {
     return (await this.json<{ keys: LogKey[] }>("GET", "/api/v1/audit/keys")).keys;
   }
 
-  /** The newest checkpoint, verified: signed by the key, and of a log that only grew since `seen`. Store it for the next call. */
-  async observe(vkey: string, seen?: Checkpoint): Promise<Checkpoint> {
-    const newest = await openCheckpoint(await (await this.request("GET", "/api/v1/audit/checkpoint")).text(), vkey);
+  /** The newest checkpoint, verified: signed by the key, and of a log that only grew since `seen`. Store it for the next call. `log` is the part with this key, as in {@link LogKey}. */
+  async observe(vkey: string, seen?: Checkpoint, log?: number): Promise<Checkpoint> {
+    const part = log ? { log } : {};
+    const newest = await openCheckpoint(await (await this.request("GET", "/api/v1/audit/checkpoint", { query: part })).text(), vkey);
     if (seen === undefined || seen.size === 0) return newest;
     if (newest.size < seen.size) throw new ProofError("checkpoint", `the log was rolled back from ${seen.size} to ${newest.size} events`);
-    const query = { from: seen.size, to: newest.size };
+    const query = { ...part, from: seen.size, to: newest.size };
     const grown = newest.size > seen.size ? await this.json<{ proof: string[] }>("GET", "/api/v1/audit/consistency", { query }) : { proof: [] };
     await verifyConsistency(seen.size, newest.size, seen.root, newest.root, grown.proof);
     return newest;

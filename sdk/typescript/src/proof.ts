@@ -10,8 +10,9 @@ import type { AuditProof, Checkpoint, Verified } from "./types.js";
 /** The root of a tree without leaves. */
 const EMPTY_ROOT = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/** Verifies an audit proof against the log's key, without any other input. Throws {@link ProofError}. */
-export async function verify(proof: AuditProof, vkey: string): Promise<Verified> {
+/** Verifies an audit proof against the log's key, or the keys of its parts, without any other input. Throws {@link ProofError}. */
+export async function verify(proof: AuditProof, trusted: string | readonly string[]): Promise<Verified> {
+  const vkey = typeof trusted === "string" ? trusted : (trusted.find((key) => key === proof.vkey) ?? "");
   same("schema", "audit-proof/v1", proof.schema);
   same("hash_alg", "sha256-jcs-v1", proof.hash_alg);
   same("vkey", vkey, proof.vkey);

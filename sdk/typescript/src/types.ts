@@ -219,6 +219,8 @@ export interface LogKey {
   vkey: string;
   active_from: string;
   retired_at: string | null;
+  /** The part of the log; absent for the first part. */
+  log?: number;
 }
 
 /** An audit proof. Members about the tree are null while `status` is `pending`. */

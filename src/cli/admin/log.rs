@@ -1,9 +1,12 @@
-//! `attache admin log`: declares a new epoch of the event log.
+//! `attache admin log`: declares new epochs of the event log, and lists its parts.
 
 use app::installation::{Declared, declare};
 use clap::Subcommand;
 use domain::act::{ActKind, ActReason};
-use serde_json::json;
+use domain::clock::date_time;
+use domain::log_part::LogPart;
+use serde_json::{Value, json};
+use store::pool::servers_of;
 
 use super::context::AdminContext;
 use super::options::OutputFormat;
@@ -22,24 +25,63 @@ pub enum Command {
         /// Reason, which the first event of the epoch records
         #[arg(long)]
         reason: ActReason,
+        /// Part of the log [default: 0, the log in the main database's server]
+        #[arg(long, hide_default_value = true, default_value_t)]
+        part: LogPart,
         #[command(flatten)]
         format: OutputFormat,
     },
+    /// List the parts of the log with their servers, weights and sizes
+    Parts(OutputFormat),
 }
 
 /// Runs the subcommand.
 pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
-    let Command::Epoch { reason, format } = command;
+    let (reason, part, format) = match command {
+        Command::Epoch { reason, part, format } => (reason, part, format),
+        Command::Parts(format) => return parts(&format, context).await,
+    };
     if context.settings.upstream.url.is_some() {
         return Err(Failure::refused("there is no embedded log: upstream.url names an external statistics service"));
     }
     let AdminContext { settings, clock, rng, .. } = context;
     let acting = context.acting(by_shell(ActKind::LogEpoch).because(Some(reason.clone())));
-    let declared = declare(settings, (clock, rng), &acting.store, reason.as_str()).await;
+    let declared = declare(settings, (clock, rng), &acting.store, (part, reason.as_str())).await;
     let Declared { origin, vkey, size } = acting.settle(declared).await.map_err(Failure::caused)?;
     let answer = json!({ "origin": origin, "vkey": vkey, "size": size });
     output::show(format.json, &answer, || {
         format!("the log begins the epoch {origin} at {size} signed events; its clients need the key {vkey}")
+    });
+    Ok(())
+}
+
+/// Lists the parts of the configuration, with the newest checkpoints that the main database has seen.
+async fn parts(format: &OutputFormat, context: &AdminContext<'_>) -> Done {
+    let AdminContext { settings, store, .. } = context;
+    let known = store.log_parts().await.map_err(Failure::caused)?;
+    let first = settings.database.url.as_deref();
+    let further =
+        settings.log.part.iter().map(|part| (LogPart::new(part.number), Some(part.url.as_str()), part.weight));
+    let mut parts: Vec<Value> = Vec::new();
+    for (part, url, weight) in [(LogPart::FIRST, first, settings.log.weight)].into_iter().chain(further) {
+        let log = store.log_remembered(part).await.map_err(Failure::caused)?;
+        let opened = known.iter().find(|record| record.part == part).map(|record| date_time(record.opened_at));
+        parts.push(json!({
+            "part": part,
+            "origin": part.origin(&settings.log.origin),
+            "server": url.map(servers_of),
+            "weight": weight,
+            "size": log.map(|log| log.size),
+            "opened_at": opened,
+        }));
+    }
+    output::show(format.json, &json!({ "parts": parts }), || {
+        let cell = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let cells = |part: &Value| {
+            let names = ["part", "origin", "server", "weight", "size", "opened_at"];
+            names.map(|name| if part[name].is_null() { "-".to_owned() } else { cell(&part[name]) }).to_vec()
+        };
+        output::table(&["part", "origin", "server", "weight", "events", "opened"], parts.iter().map(cells))
     });
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use app::installation::compare;
 use domain::clock::date_time;
+use domain::log_part::LogPart;
 use domain::{Clock, Rng, reasons};
 use serde_json::{Value, json};
 use statistics::log::{Audited, Log};
@@ -38,7 +39,7 @@ impl Content {
             whole(LOG, &pool).await?;
             let log = Log::open_copy(pool.clone(), &Clock::system(), &Rng::system()).await.map_err(of(LOG))?;
             let audited = log.audit().await.map_err(of(LOG))?;
-            if let Err(mismatch) = compare(&store, &log).await.map_err(Failure::caused)? {
+            if let Err(mismatch) = compare(&store, LogPart::FIRST, &log).await.map_err(Failure::caused)? {
                 return Err(Failure::refused(format!(
                     "{MAIN_DATABASE} and {LOG} belong to different backups: {mismatch}"
                 )));

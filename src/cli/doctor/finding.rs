@@ -1,5 +1,6 @@
 //! The result of one check.
 
+use domain::log_part::LogPart;
 use serde::Serialize;
 
 use commands::terminal::{BAD, GOOD, STRONG, WARNING, styled};
@@ -36,6 +37,11 @@ impl Finding {
 
     pub(super) fn bad(about: &'static str, found: impl std::fmt::Display, advice: impl Into<String>) -> Self {
         Self { about, state: State::Bad, found: found.to_string(), advice: Some(advice.into()) }
+    }
+
+    /// The same about a further part of the log.
+    pub(super) fn of_part(self, part: LogPart) -> Self {
+        Self { about: "log part", found: format!("{part}: {}", self.found), ..self }
     }
 
     pub(super) fn line(&self) -> String {

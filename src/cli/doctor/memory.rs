@@ -1,6 +1,7 @@
 //! Checks that the log continues the checkpoint in this node's file, and that no node has halted it.
 
-use app::config::Settings;
+use std::path::PathBuf;
+
 use domain::reasons;
 use statistics::log::{Log, MemoryFile};
 
@@ -11,14 +12,14 @@ const MEMORY: &str = "checkpoint";
 /// The remedy for a halt, in one line.
 const ADVICE: &str = "bring back the database with the newer log, or run `attache admin log epoch --reason …`: docs/operations.md, After a restore or failover";
 
-pub(super) async fn check(settings: &Settings, log: &Log) -> Option<Finding> {
+/// `path`: the node's file; `None` on SQLite.
+pub(super) async fn check(path: Option<PathBuf>, log: &Log) -> Option<Finding> {
     match log.stored_halt().await {
         Ok(Some(halt)) => return Some(Finding::bad(MEMORY, halt.reason, ADVICE)),
         Ok(None) => {}
         Err(error) => return Some(Finding::bad(MEMORY, reasons(&error), "check the database's log")),
     }
-    settings.database.url.as_ref()?;
-    let path = settings.data.checkpoint();
+    let path = path?;
     let stored = match MemoryFile::new(&path).read() {
         Ok(Some((_, seen))) => seen,
         Ok(None) => {

@@ -1,11 +1,13 @@
 //! Checks the statistics service: the embedded log, or the external service.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use actors::outbox::ACT_WAIT_MAX;
-use app::config::Settings;
+use app::config::{LogPartSettings, Settings};
 use app::installation::{self, LogRecord, Mismatch};
 use domain::clock::date_time;
+use domain::log_part::LogPart;
 use domain::{Clock, Rng, Timestamp, reasons};
 use statistics::client::Client;
 use statistics::contract::{ActivityQuery, RecordScope};
@@ -18,7 +20,7 @@ use super::finding::Finding;
 use super::main_database::MainDatabase;
 use super::memory;
 use crate::cli::acts::verified::compare;
-use crate::cli::main_database::open_log;
+use crate::cli::main_database::{open_log, open_part};
 
 const STATISTICS: &str = "statistics";
 const LOG: &str = "log";
@@ -33,10 +35,12 @@ pub(super) async fn check(
     deep: bool,
     witnesses: &mut Vec<ClockReference>,
 ) -> Vec<Finding> {
-    match &settings.upstream.url {
-        Some(url) => vec![external(settings, url).await],
-        None => embedded((settings, main), deep, witnesses).await,
+    if let Some(url) = &settings.upstream.url {
+        return vec![external(settings, url).await];
     }
+    let mut findings = embedded((settings, main), deep, witnesses).await;
+    findings.extend(parts((settings, main), deep, witnesses).await);
+    findings
 }
 
 async fn external(settings: &Settings, url: &str) -> Finding {
@@ -91,8 +95,8 @@ async fn lost(main: &MainDatabase<'_>) -> Option<Finding> {
 }
 
 /// Checks that the log belongs to the main database.
-async fn installed(store: &Store, log: &Log) -> Finding {
-    match installation::compare(store, log).await {
+async fn installed(store: &Store, part: LogPart, log: &Log) -> Finding {
+    match installation::compare(store, part, log).await {
         Ok(Ok(())) => Finding::good(INSTALLATION, "the log continues the checkpoint in the main database"),
         Ok(Err(mismatch)) => Finding::bad(INSTALLATION, mismatch, Mismatch::advice()),
         Err(error) => Finding::bad(INSTALLATION, reasons(&error), "check the database's log"),
@@ -130,7 +134,7 @@ async fn record<'m>(main: &'m MainDatabase<'_>) -> Option<Result<(&'m Store, Log
         Err(error) => return Some(Err(reasons(error))),
     };
     let record = match store.check_schema().await {
-        Ok(()) => LogRecord::read(store).await.map_err(|error| reasons(&error)),
+        Ok(()) => LogRecord::read(store, LogPart::FIRST).await.map_err(|error| reasons(&error)),
         Err(error) => Err(reasons(&error)),
     };
     Some(record.map(|record| (store, record)))
@@ -149,6 +153,49 @@ fn advice(error: &LogError) -> &'static str {
         }
         _ => "check the database's log",
     }
+}
+
+/// Checks of each part of the log. `path`: the node's file with its checkpoint; `None` on SQLite.
+async fn of_log(log: &Log, path: Option<PathBuf>, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
+    let mut findings = vec![match log.standing().await {
+        Ok(standing) => {
+            witnesses.push(ClockReference::of_the_past("the log's last signature", standing.signed_at));
+            signed(standing, Clock::system().now())
+        }
+        Err(error) => Finding::bad(STATISTICS, reasons(&error), "check the database's log"),
+    }];
+    if let Err(error) = log.check_sequence().await {
+        findings.push(Finding::bad(STATISTICS, reasons(&error), advice(&error)));
+    }
+    if let Ok(Some(version)) = log.distributed_by_citus().await {
+        findings.push(Finding::doubtful(
+            STATISTICS,
+            format!(
+                "the log is distributed by Citus {version}: an event costs several times the CPU of PostgreSQL alone"
+            ),
+            "use it to try it out; docs/operations.md, PostgreSQL, names the ways to more events",
+        ));
+    }
+    findings.extend(memory::check(path, log).await);
+    if deep {
+        findings.push(read_through("log file", log.pool()).await);
+        findings.push(match log.audit().await {
+            Ok(audited) => {
+                let Audited { events, chains, checkpoint, .. } = audited;
+                let size = checkpoint.size;
+                Finding::good(
+                    LOG,
+                    format!("verified: events {events}, chains {chains}, the tree of {size} leaves and its signature"),
+                )
+            }
+            Err(fault) => Finding::bad(
+                LOG,
+                fault,
+                "the log was modified: keep this file, and restore a backup to another folder to compare",
+            ),
+        });
+    }
+    findings
 }
 
 async fn embedded(
@@ -170,28 +217,11 @@ async fn embedded(
             return vec![lost.unwrap_or_else(|| Finding::bad(STATISTICS, reasons(&error), advice(&error)))];
         }
     };
-    let mut findings = vec![match log.standing().await {
-        Ok(standing) => {
-            witnesses.push(ClockReference::of_the_past("the log's last signature", standing.signed_at));
-            signed(standing, Clock::system().now())
-        }
-        Err(error) => Finding::bad(STATISTICS, reasons(&error), "check the database's log"),
-    }];
-    if let Err(error) = log.check_sequence().await {
-        findings.push(Finding::bad(STATISTICS, reasons(&error), advice(&error)));
-    }
-    if let Ok(Some(version)) = log.distributed_by_citus().await {
-        findings.push(Finding::doubtful(
-            STATISTICS,
-            format!(
-                "the log is distributed by Citus {version}: an event costs several times the CPU of PostgreSQL alone"
-            ),
-            "use it to try it out; docs/operations.md, PostgreSQL, names the ways to more events",
-        ));
-    }
+    let path = settings.database.url.as_ref().map(|_| settings.data.checkpoint());
+    let mut findings = of_log(&log, path, deep, witnesses).await;
     match record(main).await {
         Some(Ok((store, _))) => {
-            findings.push(installed(store, &log).await);
+            findings.push(installed(store, LogPart::FIRST, &log).await);
             findings.push(acts(store, &log, deep).await);
         }
         Some(Err(why)) => {
@@ -204,25 +234,50 @@ async fn embedded(
         }
         None => {}
     }
-    findings.extend(memory::check(settings, &log).await);
-    if deep {
-        findings.push(read_through("log file", log.pool()).await);
-        findings.push(match log.audit().await {
-            Ok(audited) => {
-                let Audited { events, chains, checkpoint, .. } = audited;
-                let size = checkpoint.size;
-                Finding::good(
-                    LOG,
-                    format!("verified: events {events}, chains {chains}, the tree of {size} leaves and its signature"),
-                )
-            }
-            Err(fault) => Finding::bad(
-                LOG,
-                fault,
-                "the log was modified: keep this file, and restore a backup to another folder to compare",
-            ),
-        });
-    }
     log.close().await;
     findings
+}
+
+/// Checks the further parts of the log.
+async fn parts(
+    (settings, main): (&Settings, &MainDatabase<'_>),
+    deep: bool,
+    witnesses: &mut Vec<ClockReference>,
+) -> Vec<Finding> {
+    let store = match record(main).await {
+        Some(Ok((store, _))) => Some(store),
+        // Another check reports it.
+        Some(Err(_)) | None => None,
+    };
+    let mut findings = Vec::new();
+    for LogPartSettings { number, url, .. } in &settings.log.part {
+        let part = LogPart::new(*number);
+        let log = match open_part(settings, url).await {
+            Ok(log) => log,
+            Err(error) => {
+                findings.push(unopened(&error).of_part(part));
+                continue;
+            }
+        };
+        let mut of_part = of_log(&log, Some(settings.data.checkpoint_of(part)), deep, witnesses).await;
+        if let Some(store) = store {
+            of_part.push(installed(store, part, &log).await);
+        }
+        log.close().await;
+        findings.extend(of_part.into_iter().map(|finding| finding.of_part(part)));
+    }
+    findings
+}
+
+/// A further part that cannot be read. An empty database is one before the first start with it, or a wrong one.
+fn unopened(error: &LogError) -> Finding {
+    const AWAY: &str = "correct its url in log.part, or start its database: its computers get 424";
+    match error {
+        LogError::Store(StoreError::SchemaTooOld { found: 0, .. }) => Finding::doubtful(
+            LOG,
+            "its database has no log yet",
+            "`attache serve` creates it; if the part has events, correct its url in log.part",
+        ),
+        error => Finding::bad(LOG, reasons(error), AWAY),
+    }
 }

@@ -23,18 +23,20 @@ use store::{Pool, Store};
 use super::error::OpenError;
 use super::log_record::LogRecord;
 use super::pair::{Found, StartContext, is_lone_log, log_pool, log_pool_if_there};
+use super::parts::part_pool;
 use super::places::SCHEMA;
 use crate::config::Settings;
 
 /// Starts an epoch and returns the main database and the log.
 pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Result<(Store, Log), OpenError> {
     let now = ground.clock.now();
-    let remembered = remembered_by_node(ground.settings);
-    let origin = later_origin(ground, remembered.as_ref().map(SeenCheckpoint::origin));
+    let remembered = remembered_by_node(ground.settings, LogPart::FIRST);
+    let base = &ground.settings.log.origin;
+    let origin = later_origin(ground, base, remembered.as_ref().map(SeenCheckpoint::origin));
     let is_main_database_lost = is_lone_log(ground.settings);
     let Found { store, is_main_database_empty, log: pool } = ground.look().await?;
     store.migrate().await?;
-    let log_record = LogRecord::read(&store).await?;
+    let log_record = LogRecord::read(&store, LogPart::FIRST).await?;
     let own = match pool {
         Some(pool) if is_main_database_lost || is_main_database_empty => {
             set_aside(pool, &origin).await?;
@@ -51,7 +53,7 @@ pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Resu
             domain::failpoint!("epoch.begun");
             log
         }
-        None => ground.log(log_pool(ground.settings, &store).await?, &origin).await?,
+        None => ground.first_log(log_pool(ground.settings, &store).await?, &origin).await?,
     };
     log.installation_begin(installation.id).await?;
     let checkpoint_before = newest(remembered, &log_record);
@@ -83,21 +85,28 @@ pub struct Declared {
     pub size: u64,
 }
 
-/// Starts an epoch in the database while nodes use it; they follow within a second. Refused for a log that `serve --new-log` would set
-/// aside.
+/// Starts an epoch of a part of the log in its database while nodes use it; they follow within a second. Refused for a log that `serve
+/// --new-log` would set aside.
 #[boxed]
 pub async fn declare(
     settings: &Settings,
     (clock, rng): (&Clock, &Rng),
     store: &Store,
-    reason: &str,
+    (part, reason): (LogPart, &str),
 ) -> Result<Declared, OpenError> {
     let ground = StartContext { settings, clock, rng };
     let refused = || OpenError::Epoch(NO_LOG.to_owned());
-    let log_record = LogRecord::read(store).await?;
+    let log_record = LogRecord::read(store, part).await?;
     let installation = store.installation().await?.ok_or_else(refused)?;
-    let log = ground.log(log_pool_if_there(settings, store).await?.ok_or_else(refused)?, &settings.log.origin).await?;
-    let declared = declare_in(&ground, store, &log, (installation.id, &log_record), reason).await;
+    let pool = if part.is_first() {
+        log_pool_if_there(settings, store).await?
+    } else {
+        let configured = settings.log.part.iter().find(|configured| configured.number == part.number());
+        let pool = part_pool(settings, &configured.ok_or_else(|| no_part(part))?.url).await?;
+        (!pool.is_empty().await?).then_some(pool)
+    };
+    let log = ground.log(pool.ok_or_else(refused)?, &part.origin(&settings.log.origin)).await?;
+    let declared = declare_in(&ground, store, (part, &log), (installation.id, &log_record), reason).await;
     log.close().await;
     declared
 }
@@ -105,10 +114,14 @@ pub async fn declare(
 const NO_LOG: &str =
     "there is no log of this installation whose tree can grow. Stop all nodes and start one with `serve --new-log`";
 
+fn no_part(part: LogPart) -> OpenError {
+    OpenError::Epoch(format!("the configuration has no part {part}: `attache admin log parts` lists them"))
+}
+
 async fn declare_in(
     ground: &StartContext<'_>,
     store: &Store,
-    log: &Log,
+    (part, log): (LogPart, &Log),
     (installation, log_record): (InstallationId, &LogRecord),
     reason: &str,
 ) -> Result<Declared, OpenError> {
@@ -116,10 +129,10 @@ async fn declare_in(
         return Err(OpenError::Epoch(NO_LOG.to_owned()));
     }
     let (halted, head) = (log.halted(), log.head().await?);
-    let remembered = remembered_by_node(ground.settings);
+    let remembered = remembered_by_node(ground.settings, part);
     let names = [&head.vkey].into_iter().chain(halted.iter().map(|halt| &halt.vkey));
     let names = names.filter_map(|vkey| vkey.split('+').next()).chain(remembered.as_ref().map(SeenCheckpoint::origin));
-    let origin = later_origin(ground, names);
+    let origin = later_origin(ground, &part.origin(&ground.settings.log.origin), names);
     let checkpoint_before = halted.and_then(|halt| halt.checkpoint).or_else(|| newest(remembered, log_record));
     log.begin_epoch(&origin).await?;
     let reason = Some(reason.to_owned());
@@ -127,13 +140,12 @@ async fn declare_in(
     record(ground, log, &began).await?;
     let head = log.head().await?;
     let declared = Declared { origin, vkey: head.vkey.clone(), size: head.size };
-    store.log_begin_epoch(LogPart::FIRST, &actors::anchor::remembered(head), ground.clock.now()).await?;
+    store.log_begin_epoch(part, &actors::anchor::remembered(head), ground.clock.now()).await?;
     Ok(declared)
 }
 
 /// The origin of an epoch that starts now, or later if needed to follow these origins, which may come from other clocks.
-fn later_origin<'o>(ground: &StartContext<'_>, origins: impl IntoIterator<Item = &'o str>) -> String {
-    let base = &ground.settings.log.origin;
+fn later_origin<'o>(ground: &StartContext<'_>, base: &str, origins: impl IntoIterator<Item = &'o str>) -> String {
     let newest = origins.into_iter().map(epoch_of).max().unwrap_or_default().to_owned();
     let mut begins = ground.clock.now();
     if let Ok(newest) = NaiveDateTime::parse_from_str(&newest, EPOCH_FORMAT) {
@@ -143,9 +155,9 @@ fn later_origin<'o>(ground: &StartContext<'_>, origins: impl IntoIterator<Item =
 }
 
 /// The checkpoint in the file of the node on which the command runs. The epoch replaces an unreadable file.
-fn remembered_by_node(settings: &Settings) -> Option<SeenCheckpoint> {
+fn remembered_by_node(settings: &Settings, part: LogPart) -> Option<SeenCheckpoint> {
     settings.database.url.as_ref()?;
-    Some(MemoryFile::new(&settings.data.checkpoint()).read().ok()??.1)
+    Some(MemoryFile::new(&settings.data.checkpoint_of(part)).read().ok()??.1)
 }
 
 /// The larger one of the checkpoints that the node and the main database store.
@@ -175,7 +187,7 @@ async fn own_log(
     log_record: &LogRecord,
     origin: &str,
 ) -> Result<Option<Log>, OpenError> {
-    let log = ground.log(pool, &ground.settings.log.origin).await?;
+    let log = ground.first_log(pool, &ground.settings.log.origin).await?;
     let owner = log.installation().await?;
     if log_record.own(owner, &log).await?.is_ok() && log.is_intact().await? {
         return Ok(Some(log));

@@ -9,10 +9,11 @@ use store::installation::{Installation, RememberedLog};
 use super::error::OpenError;
 use super::refusal::Mismatch;
 
-/// What the main database stores about the log.
+/// The record of a part of the log in the main database.
 #[derive(Debug, Clone)]
 pub struct LogRecord {
     installation: Option<Installation>,
+    log: Option<RememberedLog>,
     /// Number of leaves in the counted usage, which may exceed the size of the stored checkpoint.
     counted: u64,
 }
@@ -20,13 +21,19 @@ pub struct LogRecord {
 impl LogRecord {
     /// Reads the records from the main database.
     #[boxed]
-    pub async fn read(store: &Store) -> Result<Self, OpenError> {
-        Ok(Self { installation: store.installation().await?, counted: store.usage_counted(LogPart::FIRST).await? })
+    pub async fn read(store: &Store, part: LogPart) -> Result<Self, OpenError> {
+        let installation = store.installation().await?;
+        let log = if part.is_first() {
+            installation.as_ref().and_then(|installation| installation.log.clone())
+        } else {
+            store.log_remembered(part).await?
+        };
+        Ok(Self { installation, log, counted: store.usage_counted(part).await? })
     }
 
     /// The stored checkpoint of the log.
     pub fn log(&self) -> Option<&RememberedLog> {
-        self.installation.as_ref()?.log.as_ref()
+        self.log.as_ref()
     }
 
     /// Whether a log with events or a key existed.
@@ -50,7 +57,7 @@ impl LogRecord {
         Ok(match (&self.installation, owner) {
             (None, Some(_)) => Err(Mismatch::FactsWithoutId),
             (Some(record), Some(owner)) if record.id != owner => Err(of(owner)(record)),
-            (Some(record), None) if record.log.is_some() => match log.installation().await? {
+            (Some(record), None) if self.log.is_some() => match log.installation().await? {
                 // Another process has assigned the id since.
                 Some(owner) if owner == record.id => Ok(()),
                 Some(owner) => Err(of(owner)(record)),

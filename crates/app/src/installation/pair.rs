@@ -45,12 +45,18 @@ impl StartContext<'_> {
 
     /// Opens the log in a pool. A new log gets this origin.
     #[boxed]
-    pub async fn log(&self, pool: Pool, origin: &str) -> Result<Log, OpenError> {
+    pub(super) async fn log(&self, pool: Pool, origin: &str) -> Result<Log, OpenError> {
         let log = Log::open_with(pool, origin, self.clock, self.rng, &self.settings.log.writer()).await?;
         let keys = self.settings.log.witnesses().unwrap_or_default().iter().map(WitnessAddress::key).collect();
         let log = log.with_witnesses(Witnessing::new(keys, self.settings.log.witness_quorum));
+        Ok(log.with_tiles_cache(self.settings.log.tiles_cache_bytes))
+    }
+
+    /// The log in the main database's server, which may have a replica.
+    #[boxed]
+    pub async fn first_log(&self, pool: Pool, origin: &str) -> Result<Log, OpenError> {
         let replica = Replica::of(&self.settings.database, Some(SCHEMA));
-        Ok(log.with_tiles_cache(self.settings.log.tiles_cache_bytes).with_replica(replica))
+        Ok(self.log(pool, origin).await?.with_replica(replica))
     }
 }
 

@@ -11,12 +11,14 @@ use domain::ids::InstallationId;
 use domain::log_part::LogPart;
 use domain::registry::Registry;
 use domain::{Clock, Rng};
-use statistics::log::{Continuity, Log, LogError};
+use statistics::log::{Log, LogError};
 use statistics::parts::PartSlot;
-use store::{DatabaseSettings, Pool, Store};
+use store::{DatabaseSettings, Pool, Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
 
+use super::compare;
 use super::error::OpenError;
+use super::pair::StartContext;
 use super::places::SCHEMA;
 use super::refusal::Mismatch;
 use crate::config::{LogPartSettings, Settings};
@@ -82,14 +84,15 @@ impl PartOpener {
     async fn opened(&self, LogPartSettings { number, url, .. }: &LogPartSettings) -> Result<Log, OpenError> {
         let (part, settings) = (LogPart::new(*number), &self.settings);
         let origin = part.origin(&settings.log.origin);
-        let database = DatabaseSettings { url: Some(url.clone()), replica_url: None, ..settings.database.clone() };
-        let pool = Pool::open(&database, Path::new(""), Some(SCHEMA)).await?;
-        let opened = Log::open_with(pool, &origin, &self.clock, &self.rng, &settings.log.writer()).await;
-        let log = opened.map_err(|error| match error {
-            LogError::OtherOrigin { begun, .. } => OpenError::PartOrigin { part, origin: origin.clone(), found: begun },
-            error => error.into(),
+        let pool = part_pool(settings, url).await?;
+        let ground = StartContext { settings, clock: &self.clock, rng: &self.rng };
+        let log = ground.log(pool, &origin).await.map_err(|error| match error {
+            OpenError::Log(LogError::OtherOrigin { begun, .. }) => {
+                OpenError::PartOrigin { part, origin: origin.clone(), found: begun }
+            }
+            error => error,
         })?;
-        let log = log.with_registry(Arc::clone(&self.registry)).with_tiles_cache(settings.log.tiles_cache_bytes);
+        let log = log.with_registry(Arc::clone(&self.registry));
         if let Err(error) = self.belongs(part, &origin, &log).await {
             log.close().await;
             return Err(error);
@@ -106,19 +109,11 @@ impl PartOpener {
         if owner != self.installation {
             return Err(refused(Mismatch::OtherInstallation { main: self.installation, log: owner }));
         }
-        let head = log.head().await?;
         if !self.store.log_parts().await?.iter().any(|known| known.part == part) {
             self.all_nodes_know(part).await?;
             self.store.log_part_open(part, origin, self.clock.now()).await?;
         }
-        let Some(remembered) = self.store.log_remembered(part).await? else { return Ok(()) };
-        let seen = remembered.opened().ok_or_else(|| refused(Mismatch::Unreadable))?;
-        match log.continues(&remembered.vkey, &seen).await? {
-            Continuity::Continues => Ok(()),
-            Continuity::OtherKey => Err(refused(Mismatch::OtherKey)),
-            Continuity::Smaller => Err(refused(Mismatch::Smaller { log: head.size, remembered: remembered.size })),
-            Continuity::Differs => Err(refused(Mismatch::Differs { size: remembered.size })),
-        }
+        compare(&self.store, part, log).await?.map_err(refused)
     }
 
     /// Refuses a new part while a node of another version runs.
@@ -132,6 +127,13 @@ impl PartOpener {
             }
         }
     }
+}
+
+/// Opens the database of a part.
+#[boxed]
+pub async fn part_pool(settings: &Settings, url: &str) -> Result<Pool, StoreError> {
+    let database = DatabaseSettings { url: Some(url.to_owned()), replica_url: None, ..settings.database.clone() };
+    Pool::open(&database, Path::new(""), Some(SCHEMA)).await
 }
 
 impl Pass for PartOpener {

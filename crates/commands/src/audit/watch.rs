@@ -105,7 +105,7 @@ async fn key(arguments: &Arguments, connection: &mut ProfileConnection) -> Resul
     };
     let verifier = key.parse().map_err(|error| Failure::refused(format!("{}: {error}", visible(&key))))?;
     if arguments.pin || (arguments.vkey.is_none() && connection.profile.log_key.is_none()) {
-        connection.change(|profile| profile.log_key = Some(key))?;
+        connection.change(|profile| profile.pin(key))?;
     }
     Ok(verifier)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use client::Client;
 use domain::checkpoint::{Checkpoint, VerifierKey};
+use domain::log_part::LogPart;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use proofs::merkle::inclusion;
 use proofs::merkle::tile::{TileId, TilePath, Tiles, WIDTH};
@@ -27,8 +28,9 @@ pub async fn checkpoint(
     wait: Duration,
 ) -> Result<(String, Checkpoint), Failure> {
     let deadline = Instant::now() + wait;
+    let part = client.log_part(key.name()).await.map_err(failed)?;
     loop {
-        let note = String::from_utf8_lossy(&client.checkpoint().await.map_err(failed)?).into_owned();
+        let note = String::from_utf8_lossy(&client.checkpoint(part).await.map_err(failed)?).into_owned();
         let checkpoint = key
             .open(&note)
             .map_err(|fault| Failure::refused(format!("the checkpoint of the server does not hold: {fault}")))?;
@@ -45,11 +47,12 @@ pub async fn checkpoint(
     }
 }
 
-/// The tiles that the paths of these leaves need in a tree of `size` leaves.
-pub async fn tiles(client: &Client, indices: &[u64], size: u64) -> Result<Tiles, Failure> {
+/// The tiles that the paths of these leaves need in the tree of a checkpoint.
+pub async fn tiles(client: &Client, indices: &[u64], of: &Checkpoint) -> Result<Tiles, Failure> {
+    let (size, part) = (of.size, client.log_part(&of.origin).await.map_err(failed)?);
     let needed = Tiles::needed(|tree| indices.iter().try_for_each(|index| inclusion(tree, *index, size).map(drop)));
     let needed = needed.map_err(Failure::caused)?;
-    let requests = stream::iter(needed).map(|id| tile(client, id, size)).buffered(REQUESTS_MAX);
+    let requests = stream::iter(needed).map(|id| tile(client, part, id, size)).buffered(REQUESTS_MAX);
     let fetched: Vec<(TileId, bytes::Bytes)> = requests.try_collect().await?;
     let mut tiles = Tiles::default();
     for (id, hashes) in fetched {
@@ -58,9 +61,9 @@ pub async fn tiles(client: &Client, indices: &[u64], size: u64) -> Result<Tiles,
     Ok(tiles)
 }
 
-async fn tile(client: &Client, id: TileId, size: u64) -> Result<(TileId, bytes::Bytes), Failure> {
+async fn tile(client: &Client, part: LogPart, id: TileId, size: u64) -> Result<(TileId, bytes::Bytes), Failure> {
     let width = id.hashes_in(size);
     let partial = u8::try_from(width).ok().filter(|_| width < WIDTH).and_then(NonZeroU8::new);
-    let hashes = client.tile(&TilePath { id, partial }.to_string()).await.map_err(failed)?;
+    let hashes = client.tile(part, &TilePath { id, partial }.to_string()).await.map_err(failed)?;
     Ok((id, hashes))
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use client::Client;
-use domain::checkpoint::base_of;
 use domain::ids::EventId;
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -12,6 +11,7 @@ use tokio::time::Instant;
 use super::arguments::ProofArguments;
 use crate::connection::{ProfileConnection, failed};
 use crate::failure::Failure;
+use crate::profile_folder::are_of_one_log;
 use crate::terminal;
 
 /// Source of the trusted key.
@@ -72,12 +72,17 @@ pub async fn trusted(
     named: Option<String>,
 ) -> Result<(String, Trust), Failure> {
     connection.check_server()?;
-    match (&connection.profile.log_key, named) {
+    match (connection.profile.pinned(named.as_deref()), named) {
         (Some(pinned), Some(named)) if is_another_epoch(pinned, &named) => Err(Failure::refused(format!(
             "the proof belongs to another epoch of the log than the pinned key\n  pinned  {pinned}\n  proof   {named}\n  \
              An operator begins an epoch after the log was lost or an older backup was restored; events that you saw before may be missing. \
              Ask the operator for the reason and the new key, not through this server.\n  \
              If you trust the new key, repeat the command with --vkey '{named}' --pin"
+        ))),
+        (Some(pinned), Some(named)) if !are_of_one_log(pinned, &named) => Err(Failure::refused(format!(
+            "the proof belongs to a log, or a part of one, whose key is not pinned\n  pinned  {pinned}\n  proof   {named}\n  \
+             A log on several database servers has a key for each. Ask the operator for the key, not through this server.\n  \
+             If you trust it, repeat the command with --vkey '{named}' --pin"
         ))),
         (Some(pinned), Some(named)) if *pinned != named => Err(Failure::refused(format!(
             "the proof names another key of the log than the pinned one\n  pinned  {pinned}\n  proof   {named}\n  \
@@ -99,9 +104,7 @@ pub async fn trusted(
 
 /// Whether both keys belong to the same log, in different epochs.
 fn is_another_epoch(pinned: &str, named: &str) -> bool {
-    let origin = |vkey: &str| vkey.split('+').next().unwrap_or_default().to_owned();
-    let (pinned, named) = (origin(pinned), origin(named));
-    pinned != named && base_of(&pinned) == base_of(&named)
+    pinned.split('+').next() != named.split('+').next() && are_of_one_log(pinned, named)
 }
 
 #[derive(Deserialize)]

@@ -5,6 +5,7 @@ use proofs::audit_receipt::{AuditReceipt, ReceiptFault, VerifiedReceipt, verify 
 use serde_json::json;
 
 use super::arguments::ReceiptArguments;
+use super::fetch::named;
 use super::read;
 use crate::failure::{Done, Failure};
 use crate::output;
@@ -17,7 +18,7 @@ pub fn verify(arguments: &ReceiptArguments) -> Done {
     let folder = ProfileFolder::of(&arguments.profile)?;
     let key = match &arguments.key {
         Some(key) => key.clone(),
-        None => folder.profile()?.log_key.ok_or_else(no_key)?,
+        None => folder.profile()?.pinned(named(&text).as_deref()).cloned().ok_or_else(no_key)?,
     };
     let trusted: VerifierKey = key.parse().map_err(|error| Failure::refused(format!("invalid --key: {error}")))?;
     let receipt = AuditReceipt::parse(&text).map_err(|fault| refused(arguments.json, &fault))?;

@@ -312,14 +312,18 @@ class AsyncClient(_AsyncHttp):
         """The keys of the log. Pin the active one (``retired_at`` is None) from a source that you trust."""
         return [build(LogKey, key) for key in (await self._json("GET", "/api/v1/audit/keys"))["keys"]]
 
-    async def observe(self, vkey: str, seen: Optional[Checkpoint] = None) -> Checkpoint:
-        """The newest checkpoint, verified: signed by the key, and of a log that only grew since ``seen``. Store it for the next call."""
-        newest = open_checkpoint((await self._request("GET", "/api/v1/audit/checkpoint")).text, vkey)
+    async def observe(self, vkey: str, seen: Optional[Checkpoint] = None, log: int = 0) -> Checkpoint:
+        """The newest checkpoint, verified: signed by the key, and of a log that only grew since ``seen``. Store it for the next call.
+
+        ``log`` is the part of the log with this key, as in :class:`LogKey`.
+        """
+        part = {"log": str(log)} if log else {}
+        newest = open_checkpoint((await self._request("GET", "/api/v1/audit/checkpoint", params=part)).text, vkey)
         if seen is None or seen.size == 0:
             return newest
         if newest.size < seen.size:
             raise ProofError("checkpoint", f"the log was rolled back from {seen.size} to {newest.size} events")
-        query = {"from": str(seen.size), "to": str(newest.size)}
+        query = {"from": str(seen.size), "to": str(newest.size), **part}
         proof = [] if newest.size == seen.size else (await self._json("GET", "/api/v1/audit/consistency", params=query))["proof"]
         verify_consistency(seen.size, newest.size, seen.root, newest.root, proof)
         return newest

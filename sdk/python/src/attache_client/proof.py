@@ -9,7 +9,7 @@ import base64
 import binascii
 import hashlib
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Tuple, Union
 
 from .canonical import canonical, parse_canonical
 from .errors import CanonicalError, ProofError
@@ -44,8 +44,10 @@ class Verified:
     checkpoint: Checkpoint
 
 
-def verify(proof: Mapping[str, Any], vkey: str) -> Verified:
-    """Verifies an audit proof against the log's key, without any other input. Raises :class:`ProofError`."""
+def verify(proof: Mapping[str, Any], vkey: Union[str, Sequence[str]]) -> Verified:
+    """Verifies an audit proof against the log's key, or the keys of its parts, without any other input. Raises :class:`ProofError`."""
+    if not isinstance(vkey, str):
+        vkey = next((key for key in vkey if key == proof.get("vkey")), "")
     _same("schema", "audit-proof/v1", proof.get("schema"))
     _same("hash_alg", "sha256-jcs-v1", proof.get("hash_alg"))
     _same("vkey", vkey, proof.get("vkey"))

@@ -145,11 +145,12 @@ class Costs:
 
 @dataclass(frozen=True)
 class LogKey:
-    """A key of the log."""
+    """A key of the log, or of the part with the number ``log``."""
 
     vkey: str
     active_from: str
     retired_at: Optional[str] = None
+    log: int = 0
 
 
 @dataclass(frozen=True)
