@@ -23,7 +23,7 @@ pub const ALL: &[Examples] = &[
         ],
         note: "ATTACHE_OPERATOR_TOKEN contains the token for --url unless a file is given. An operator with the role look only looks.",
     },
-    of("migrate", &["attache migrate --dry-run", "attache migrate"]),
+    of("migrate", &["attache migrate --dry-run --rehearse", "attache migrate"]),
     of("openapi", &["attache openapi > openapi.json", "attache openapi --ops"]),
     of("backup create", &["attache backup create backup-of-today"]),
     of("backup verify", &["attache backup verify backup-of-today"]),

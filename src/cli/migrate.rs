@@ -2,7 +2,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use actors::upstream::Upstream;
 use app::config::Settings;
 use app::installation::{self, DatabasePlan, LogStart};
 use clap::Args;
@@ -10,6 +12,7 @@ use domain::act::{ActKind, ActOutcome};
 use domain::{Clock, Rng};
 use serde_json::{Value, json};
 use statistics::parts::Logs;
+use store::{Pool, Store};
 
 use super::acts::{Because, by_shell, record};
 use commands::failure::{Done, Failure};
@@ -21,6 +24,9 @@ pub struct Arguments {
     /// Print what would be migrated, and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// SQLite: migrate copies of the databases, and print how long it takes. It needs space for both copies in the data folder
+    #[arg(long, requires = "dry_run")]
+    rehearse: bool,
     /// Print the plan as JSON
     #[arg(long, requires = "dry_run")]
     json: bool,
@@ -30,20 +36,26 @@ pub struct Arguments {
 
 /// Migrates both databases, or prints the plan.
 pub async fn run(arguments: Arguments, settings: &Settings) -> Done {
+    if arguments.rehearse && settings.database.url.is_some() {
+        return Err(Failure::refused(
+            "--rehearse copies SQLite files, and database.url names PostgreSQL: restore a backup into another database, and run `attache migrate` on it",
+        ));
+    }
     if arguments.dry_run {
         let plans = installation::plan_schema(settings).await.map_err(Failure::caused)?;
+        let rehearsal = if arguments.rehearse { Some(rehearse(settings).await?) } else { None };
         let shown: Vec<Value> = plans.iter().map(|plan| shown(plan, settings)).collect();
-        output::show(arguments.json, &json!({ "databases": shown }), || {
-            plans.iter().map(|plan| text(plan, settings)).collect::<Vec<_>>().join("\n")
-        });
+        output::show(
+            arguments.json,
+            &json!({ "databases": shown, "rehearsal": rehearsal.map(Rehearsal::json) }),
+            || {
+                let lines = plans.iter().map(|plan| text(plan, settings)).chain(rehearsal.map(Rehearsal::text));
+                lines.collect::<Vec<_>>().join("\n")
+            },
+        );
         return Ok(());
     }
-    let (clock, rng) = (Clock::system(), Rng::system());
-    let opened = installation::open(settings, &clock, &rng, LogStart::Continue).await;
-    let (store, service) = opened.map_err(Failure::caused)?;
-    let registry = Arc::new(settings.registry().map_err(Failure::refused)?);
-    let opened = installation::with_parts(service, settings, &store, (&clock, &rng), &registry).await;
-    let (upstream, _) = opened.map_err(Failure::caused)?;
+    let (store, upstream) = migrated(settings).await?;
     let act =
         by_shell(ActKind::Migrate).to(json!({ "schema": store.schema_version() })).because(arguments.because.reason);
     let recorded = record(&store, act, ActOutcome::Applied).await;
@@ -58,6 +70,66 @@ pub async fn run(arguments: Arguments, settings: &Settings) -> Done {
         ));
     }
     Ok(())
+}
+
+/// The databases, migrated.
+async fn migrated(settings: &Settings) -> Result<(Store, Upstream), Failure> {
+    let (clock, rng) = (Clock::system(), Rng::system());
+    let opened = installation::open(settings, &clock, &rng, LogStart::Continue).await;
+    let (store, service) = opened.map_err(Failure::caused)?;
+    let registry = Arc::new(settings.registry().map_err(Failure::refused)?);
+    let opened = installation::with_parts(service, settings, &store, (&clock, &rng), &registry).await;
+    Ok((store, opened.map_err(Failure::caused)?.0))
+}
+
+/// The duration of a migration of copies.
+#[derive(Debug, Clone, Copy)]
+struct Rehearsal {
+    copies: Duration,
+    migration: Duration,
+}
+
+impl Rehearsal {
+    fn json(self) -> Value {
+        json!({ "copies_ms": self.copies.as_millis(), "migration_ms": self.migration.as_millis() })
+    }
+
+    fn text(self) -> String {
+        format!(
+            "rehearsal: copied in {:.1} s, migrated in {:.1} s",
+            self.copies.as_secs_f64(),
+            self.migration.as_secs_f64()
+        )
+    }
+}
+
+/// Migrates copies of the SQLite databases, in a folder on the same disk.
+async fn rehearse(settings: &Settings) -> Result<Rehearsal, Failure> {
+    let folder = tempfile::Builder::new().prefix("rehearsal-").tempdir_in(&settings.data.dir);
+    rehearse_in(settings, folder.map_err(Failure::caused)?.path()).await
+}
+
+async fn rehearse_in(settings: &Settings, folder: &Path) -> Result<Rehearsal, Failure> {
+    let mut copies = settings.clone();
+    copies.data.dir = folder.to_owned();
+    copies.database.copy_before_migration = false;
+    let began = Instant::now();
+    for (file, copy) in
+        [(settings.data.main_database(), copies.data.main_database()), (settings.data.log(), copies.data.log())]
+    {
+        if file.exists() {
+            let pool = Pool::open(&settings.database, &file, None).await.map_err(Failure::caused)?;
+            let copied = pool.copy_to(&copy).await;
+            pool.close().await;
+            copied.map_err(Failure::caused)?;
+        }
+    }
+    let copied = began.elapsed();
+    let (store, upstream) = migrated(&copies).await?;
+    let migration = began.elapsed() - copied;
+    upstream.close().await;
+    store.close().await;
+    Ok(Rehearsal { copies: copied, migration })
 }
 
 /// The file that is copied first, and its size in bytes.
@@ -110,7 +182,7 @@ mod tests {
         let file = folder.path().join("attache.db");
         std::fs::write(&file, [0; 1234]).unwrap();
         let plan = |found, missing: &[&str], older_may_stay| DatabasePlan {
-            name: "main",
+            name: "main".to_owned(),
             schema: SchemaPlan {
                 found,
                 known: 3,

@@ -362,3 +362,24 @@ async fn folders_are_created_with_owner_permissions_only() {
     assert!(doctor.said().contains("can be listed by other users (mode 750)"), "{doctor:?}");
     assert!(doctor.said().contains("chmod go-rwx"), "{doctor:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_is_rehearsed_with_copies_beside_a_running_server() {
+    let home = Home::new();
+    home.run(&["migrate", "--dry-run", "--rehearse"]).refused(1, &["the main database"]);
+    let server = home.serve().await;
+    let machine = flow::machine(&server).await;
+    recorded(&server, &machine, &mut Chain::new(&machine)).await;
+    let plan = home.run(&["migrate", "--dry-run", "--rehearse", "--json"]).json();
+    for member in ["copies_ms", "migration_ms"] {
+        assert!(plan["rehearsal"][member].is_u64(), "{plan}");
+    }
+    let plan = home.run(&["migrate", "--dry-run", "--rehearse"]);
+    assert!(plan.said().contains("nothing to migrate\nrehearsal: copied in "), "{plan:?}");
+    let files = std::fs::read_dir(home.data()).unwrap().map(|file| file.unwrap().file_name());
+    assert!(files.into_iter().all(|name| !name.to_string_lossy().starts_with("rehearsal")), "the copies are deleted");
+    assert_eq!(home.run(&["migrate", "--dry-run", "--json"]).json()["rehearsal"], Value::Null);
+    stop(server).await;
+    let postgres = home.set("database.url", "postgres://nobody@127.0.0.1:1/none");
+    postgres.run(&["migrate", "--dry-run", "--rehearse"]).refused(1, &["database.url"]);
+}

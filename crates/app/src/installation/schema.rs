@@ -9,20 +9,21 @@ use store::{SchemaPlan, Store};
 use super::error::OpenError;
 use super::is_main_database_absent;
 use super::pair::log_pool_if_there;
+use super::parts::part_pool;
 use crate::config::Settings;
 
 /// The plan for one database.
 #[derive(Debug)]
 pub struct DatabasePlan {
-    /// `main` or `log`.
-    pub name: &'static str,
+    /// `main`, `log`, or `log part N`.
+    pub name: String,
     /// The change of its tables by a start.
     pub schema: SchemaPlan,
     /// SQLite: its file. It is copied before a migration.
     pub file: Option<PathBuf>,
 }
 
-/// The change of the tables of both databases by a start. Changes nothing; the log is absent if the service is external.
+/// The change of the tables of all databases by a start. Changes nothing; the log is absent if the service is external.
 #[boxed]
 pub async fn plan(settings: &Settings) -> Result<Vec<DatabasePlan>, OpenError> {
     if is_main_database_absent(settings) {
@@ -36,15 +37,26 @@ pub async fn plan(settings: &Settings) -> Result<Vec<DatabasePlan>, OpenError> {
 
 async fn plans(settings: &Settings, store: &Store) -> Result<Vec<DatabasePlan>, OpenError> {
     let file = |path: PathBuf| settings.database.url.is_none().then_some(path);
-    let main =
-        DatabasePlan { name: "main", schema: store.schema_plan().await?, file: file(settings.data.main_database()) };
+    let main = DatabasePlan {
+        name: "main".to_owned(),
+        schema: store.schema_plan().await?,
+        file: file(settings.data.main_database()),
+    };
     if settings.upstream.url.is_some() {
         return Ok(vec![main]);
     }
     let Some(log) = log_pool_if_there(settings, store).await? else { return Err(OpenError::Absent("the event log")) };
     let planned = Log::schema_plan(&log).await;
     log.close().await;
-    Ok(vec![main, DatabasePlan { name: "log", schema: planned?, file: file(settings.data.log()) }])
+    let mut plans =
+        vec![main, DatabasePlan { name: "log".to_owned(), schema: planned?, file: file(settings.data.log()) }];
+    for part in &settings.log.part {
+        let pool = part_pool(settings, &part.url).await?;
+        let planned = Log::schema_plan(&pool).await;
+        pool.close().await;
+        plans.push(DatabasePlan { name: format!("log part {}", part.number), schema: planned?, file: None });
+    }
+    Ok(plans)
 }
 
 /// Refuses databases that `attache migrate` would change. Creates no file.
