@@ -124,6 +124,14 @@ tools:
 			echo "caddy, haproxy, nginx and systemd-analyze are needed for the tests of docs/deploy: install them" >&2; \
 		fi; \
 	fi
+	@# The validators of packages.
+	@if ! command -v lintian >/dev/null || ! command -v skopeo >/dev/null || ! command -v zstd >/dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends lintian skopeo zstd; \
+		else \
+			echo "lintian, skopeo and zstd are needed for the tests of packages: install them" >&2; \
+		fi; \
+	fi
 	@if ! command -v chromedriver >/dev/null; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium chromium-driver; \

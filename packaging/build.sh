@@ -44,3 +44,4 @@ done
 "$cache/bin/python" packaging/dist.py "$folder/$target/dist/attache" "$folder/$target/client/attache-client" "$out" \
     --sbom "$copy/components.json" --sbom "$copy/crates/commands/components.json" \
     ${ATTACHE_SIGNING_KEY:+--sign-with "$ATTACHE_SIGNING_KEY"}
+packaging/check.sh "$out" "$cache/bin/python"

@@ -4,6 +4,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
+mod walk;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -36,9 +38,60 @@ fn made_of(program: &Path, kind: &str, needed: &[&str]) -> Option<TempDir> {
     let out = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/dist.py");
     let arguments = ["--fast", "--only", kind];
-    run(Command::new(python).arg(script).arg(program).arg(out.path()).args(arguments));
+    run(Command::new(&python).arg(script).arg(program).arg(out.path()).args(arguments));
     run(Command::new("sha256sum").args(["--check", "--strict", "SHA256SUMS"]).current_dir(out.path()));
+    let said = run(&mut validation(out.path(), &python));
+    assert!(said.is_empty() || !harness::postgres::required(), "{said}");
     Some(out)
+}
+
+/// The validators of the formats, which `make dist` runs too.
+fn validation(out: &Path, python: &Path) -> Command {
+    let mut check = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/check.sh"));
+    check.arg(out).arg(python);
+    check
+}
+
+/// The glibc of the packages that the README names, in the name of a wheel.
+const GLIBC: &str = "manylinux_2_28";
+
+/// The command of the README that installs a package of this name.
+fn printed(name: &str) -> String {
+    // The program of the tests needs the glibc of this machine.
+    let glibc =
+        name.split('-').next_back().and_then(|tag| tag.get(..GLIBC.len())).filter(|tag| tag.starts_with("many"));
+    let glibc = glibc.unwrap_or(GLIBC);
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let mut spans = readme.split('`').filter(|span| span.contains(&name.replace(glibc, GLIBC)));
+    let line = spans.find(|span| !span.contains('\n')).unwrap_or_else(|| panic!("the README does not install {name}"));
+    line.replace(GLIBC, glibc)
+}
+
+/// A command line, in the folder of the packages.
+fn shell(line: &str, folder: &Path) -> Command {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(line).current_dir(folder);
+    shell
+}
+
+/// Installs a wheel into an empty folder.
+fn installed_with_pip(wheel: &Path) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    run(Command::new("python3").args(["-m", "venv"]).arg(folder.path()));
+    let path = format!("{}:{}", folder.path().join("bin").display(), std::env::var("PATH").unwrap());
+    let mut pip = shell(&printed(wheel.file_name().unwrap().to_str().unwrap()), wheel.parent().unwrap());
+    run(pip.env("PATH", path).envs([("PIP_NO_INDEX", "1"), ("PIP_DISABLE_PIP_VERSION_CHECK", "1")]));
+    folder
+}
+
+/// Installs both npm packages of a program into an empty folder. The README names those of the server.
+fn installed_with_npm(out: &Path, name: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let line = printed(&format!("attache-server-{VERSION}.tgz")).replace("attache-server", name);
+    let mut npm = shell(&line, out);
+    npm.env("npm_config_prefix", folder.path()).env("npm_config_cache", folder.path().join("cache"));
+    run(npm.envs([("npm_config_offline", "true"), ("npm_config_audit", "false"), ("npm_config_loglevel", "silent")]));
+    folder
 }
 
 /// Runs a command that has to succeed.
@@ -86,9 +139,10 @@ fn an_archive_has_all_that_a_machine_needs() {
     assert_eq!(sums(&out), sums(&again), "the same program gives the same bytes");
     drop(again);
     let archive = only(out.path(), "-linux.tar.zst");
-    run(Command::new("tar").arg("--extract").arg("--file").arg(&archive).current_dir(out.path()));
-    let name = archive.file_name().unwrap().to_str().unwrap().trim_end_matches(".tar.zst").to_owned();
-    let folder = out.path().join(&name);
+    let name = archive.file_name().unwrap().to_str().unwrap();
+    run(&mut shell(&printed(name), out.path()));
+    let name = name.trim_end_matches(".tar.zst");
+    let folder = out.path().join(name);
     assert!(name.starts_with(&format!("attache-{VERSION}-")), "{name}");
     let text = |path: &str| fs::read_to_string(folder.join(path)).unwrap();
     assert!(text("attache.1").starts_with('.') && text("attache.1").contains("ATTACHE SERVE"));
@@ -107,6 +161,7 @@ fn an_archive_has_all_that_a_machine_needs() {
 fn a_debian_package_has_unit_manual_and_configuration_where_debian_has_them() {
     let Some(out) = made("debian", &["dpkg-deb"]) else { return };
     let package = only(out.path(), ".deb");
+    assert!(printed(package.file_name().unwrap().to_str().unwrap()).starts_with("sudo apt install ./"));
     let said = run(Command::new("dpkg-deb").arg("--info").arg(&package));
     for part in [" Package: attache\n", &format!(" Version: {VERSION}\n"), " Depends: adduser, libc6 (>= 2."] {
         assert!(said.contains(part), "{part}: {said}");
@@ -135,11 +190,7 @@ fn a_debian_package_has_unit_manual_and_configuration_where_debian_has_them() {
 #[test]
 fn a_wheel_installs_the_program_with_pip() {
     let Some(out) = made("wheel", &["python3"]) else { return };
-    let wheel = only(out.path(), ".whl");
-    let folder = tempfile::tempdir().unwrap();
-    run(Command::new("python3").args(["-m", "venv"]).arg(folder.path()));
-    let mut pip = Command::new(folder.path().join("bin/python"));
-    run(pip.args(["-m", "pip", "install", "--no-index", "--disable-pip-version-check"]).arg(&wheel));
+    let folder = installed_with_pip(&only(out.path(), ".whl"));
     let mut shown = Command::new(folder.path().join("bin/python"));
     let said = run(shown.args(["-m", "pip", "show", "--files", "attache-server"]));
     assert!(said.contains(&format!("Version: {VERSION}")) && said.contains("licenses/THIRD-PARTY"), "{said}");
@@ -149,17 +200,6 @@ fn a_wheel_installs_the_program_with_pip() {
 #[test]
 fn npm_packages_start_the_program_and_end_as_it_ends() {
     let Some(out) = made("npm", &["npm", "node"]) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let platform = fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().path());
-    let mut packages: Vec<PathBuf> = platform.filter(|path| path.extension().is_some_and(|end| end == "tgz")).collect();
-    packages.sort();
-    assert_eq!(packages.len(), 2, "{packages:?}");
-    fs::write(folder.path().join("package.json"), "{}").unwrap();
-    let install = |packages: &[PathBuf]| {
-        let mut npm = Command::new("npm");
-        npm.args(["install", "--offline", "--silent", "--no-audit", "--cache"]).arg(folder.path().join("cache"));
-        run(npm.args(packages).current_dir(folder.path()));
-    };
     // The package that people name, without the program of this platform, names the missing package.
     let wrapper = only(out.path(), &format!("attache-server-{VERSION}.tgz"));
     let alone = tempfile::tempdir().unwrap();
@@ -167,8 +207,8 @@ fn npm_packages_start_the_program_and_end_as_it_ends() {
     let missing = Command::new("node").arg(alone.path().join("package/bin/attache.js")).output().unwrap();
     assert_eq!(missing.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&missing.stderr).contains("attache-server-linux-"), "{missing:?}");
-    install(&packages);
-    let program = folder.path().join("node_modules/.bin/attache");
+    let folder = installed_with_npm(out.path(), "attache-server");
+    let program = folder.path().join("bin/attache");
     let home = tempfile::tempdir().unwrap();
     assert_eq!(run(clean(&program, home.path()).arg("--version")), format!("attache {VERSION}\n"));
     let wrong = clean(&program, home.path()).args(["status", "--url", "http://127.0.0.1:1"]).output().unwrap();
@@ -206,30 +246,22 @@ fn the_client_alone_installs_with_tar_pip_and_npm_under_both_names() {
     verify_with(&folder.join("attache"));
 
     let out = made_of(&client, "wheel", &[]).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    run(Command::new("python3").args(["-m", "venv"]).arg(folder.path()));
-    let mut pip = Command::new(folder.path().join("bin/python"));
-    let options = ["-m", "pip", "install", "--no-index", "--disable-pip-version-check"];
-    run(pip.args(options).arg(only(out.path(), ".whl")));
+    let folder = installed_with_pip(&only(out.path(), ".whl"));
     verify_with(&folder.path().join("bin/attache"));
 
     let out = made_of(&client, "npm", &[]).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("package.json"), "{}").unwrap();
-    let packages = fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().path());
-    let packages = packages.filter(|path| path.extension().is_some_and(|end| end == "tgz"));
-    let mut npm = Command::new("npm");
-    npm.args(["install", "--offline", "--silent", "--no-audit", "--cache"]).arg(folder.path().join("cache"));
-    run(npm.args(packages).current_dir(folder.path()));
-    verify_with(&folder.path().join("node_modules/.bin/attache"));
+    let folder = installed_with_npm(out.path(), "attache-cli");
+    verify_with(&folder.path().join("bin/attache"));
 }
 
 #[test]
 fn an_image_is_a_valid_layout_and_runs_without_the_files_of_this_machine() {
     let Some(out) = made("image", &["apt-get", "dpkg-deb"]) else { return };
+    let image = only(out.path(), ".oci.tar");
+    assert!(printed(image.file_name().unwrap().to_str().unwrap()).starts_with("docker load -i "));
     let layout = out.path().join("layout");
     fs::create_dir(&layout).unwrap();
-    run(Command::new("tar").arg("--extract").arg("--file").arg(only(out.path(), ".oci.tar")).current_dir(&layout));
+    run(Command::new("tar").arg("--extract").arg("--file").arg(&image).current_dir(&layout));
     // OCI image format 1.1: each blob has the digest and the size of its descriptor.
     let read = |descriptor: &Value| {
         let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
@@ -267,6 +299,14 @@ fn an_image_is_a_valid_layout_and_runs_without_the_files_of_this_machine() {
         run(Command::new("tar").arg("--extract").arg("--file").arg(&path).current_dir(&root));
     }
     assert!(!root.join("usr/bin/sh").exists(), "there is no shell");
+    let (blob, _) = read(&layers[0]);
+    fs::write(&blob, [fs::read(&blob).unwrap(), vec![0]].concat()).unwrap();
+    run(Command::new("tar").arg("--create").arg("--file").arg(&image).arg(".").current_dir(&layout));
+    let refused = validation(out.path(), &with(Packages::Packages).unwrap()).output().unwrap();
+    assert!(
+        refused.status.code() == Some(1) || !harness::postgres::required(),
+        "a changed layer is refused: {refused:?}"
+    );
     let authorities = fs::read_to_string(root.join("etc/ssl/certs/ca-certificates.crt")).unwrap();
     assert!(authorities.matches("BEGIN CERTIFICATE").count() > 50);
     // Only an administrator may change the root; namespaces keep the mount from this machine.

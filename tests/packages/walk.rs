@@ -1,13 +1,13 @@
-//! The commands of the README and of the documents for newcomers work as printed, twice in a row on the same computer: the blocks of each
-//! document run one after the other, in one shell.
-
-#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
+//! The commands of the README and of the documents for newcomers work as printed, twice in a row on the same computer and with an installed
+//! program: the blocks of each document run one after the other, in one shell.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
+
+use crate::{installed_with_pip, made, only};
 
 /// Documents with commands, each with output that its commands print.
 const DOCUMENTS: [(&str, &[&str]); 5] = [
@@ -74,6 +74,8 @@ attache() {
 
 /// A server that ends with the test.
 struct Server {
+    /// The folder with the program.
+    binaries: PathBuf,
     process: Child,
     url: String,
     folder: TempDir,
@@ -82,21 +84,20 @@ struct Server {
 const ENVIRONMENT: [(&str, &str); 2] = [("ATTACHE_HTTP__BIND", "127.0.0.1:0"), ("ATTACHE_ADMIN__BIND", "127.0.0.1:0")];
 
 impl Server {
-    fn start() -> Self {
+    fn start(binaries: PathBuf) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut server = Command::new(env!("CARGO_BIN_EXE_attache"));
+        let mut server = Command::new(binaries.join("attache"));
         server.arg("serve").current_dir(folder.path()).envs(ENVIRONMENT).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = server.spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut ready).unwrap();
         let url = ready.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
-        Self { process, url, folder }
+        Self { binaries, process, url, folder }
     }
 
     /// Runs a script in the folder of the server as a person with an empty home; returns its output.
     fn run(&self, name: &str, script: &str) -> (String, String) {
-        let binaries = Path::new(env!("CARGO_BIN_EXE_attache")).parent().unwrap();
-        let text = format!("PATH=\"{}:$PATH\"", binaries.display());
+        let text = format!("PATH=\"{}:$PATH\"", self.binaries.display());
         assert!(script.contains(FIND), "{name} does not say where the binary is");
         let script = script.replace(FIND, &text).replace("http://127.0.0.1:8080", &self.url);
         let mut run = Command::new("bash");
@@ -129,8 +130,10 @@ fn commands(document: &str) -> String {
 
 #[test]
 fn the_commands_of_every_document_work_as_printed_twice_in_a_row() {
-    let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap());
-    let server = Server::start();
+    let Some(out) = made("wheel", &["python3"]) else { return };
+    let installed = installed_with_pip(&only(out.path(), ".whl"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let server = Server::start(installed.path().join("bin"));
     for round in ["first", "second"] {
         for (name, printed) in DOCUMENTS {
             let text = std::fs::read_to_string(root.join(name)).unwrap();
