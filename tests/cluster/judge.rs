@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::ledger::{Ledger, Sent};
 use crate::load::lock;
 use crate::merkle::{Hash, is_consistent, leaf, root_of_path, roots, sha256};
+use crate::observer::Observer;
 use crate::scale::index;
 use crate::world::World;
 
@@ -76,27 +77,55 @@ type Links = BTreeMap<i64, (Uuid, String, String)>;
 /// Asserts P1 to P3 and the soundness of the log after a run, from outside of all servers.
 pub async fn judge(world: &World) {
     let ledger = lock(&world.load.shared.ledger).clone();
-    let mut database = PgConnection::connect(&world.database).await.unwrap();
+    let (mut events, mut usage) = (0, BTreeMap::new());
+    for (url, observer) in world.databases().iter().zip(&world.observers) {
+        let of_part = of_part(&ledger, url).await;
+        events += of_part.events.len();
+        for (day, count) in judge_log(world, observer, url, &of_part).await {
+            *usage.entry(day).or_insert(0) += count;
+        }
+    }
+    assert_eq!(events, ledger.events.len(), "the events of each computer are in one part of the log");
+    judge_usage(world, &usage).await;
+    judge_held(&mut PgConnection::connect(&world.database).await.unwrap(), &ledger).await;
+    eprintln!("{} events are held", ledger.held.len());
+    assert!(!ledger.held.is_empty(), "a run without traffic shows nothing");
+}
+
+/// The sent events of the computers that have events in a part of the log.
+async fn of_part(ledger: &Ledger, database: &str) -> Ledger {
+    let mut database = PgConnection::connect(database).await.unwrap();
+    let there: Vec<Uuid> = sqlx::query_scalar("SELECT DISTINCT machine_id FROM statistics.sources")
+        .fetch_all(&mut database)
+        .await
+        .unwrap();
+    let mut of_part = ledger.clone();
+    of_part.events.retain(|_, sent| there.contains(&ledger.machines[sent.machine].uuid.parse().unwrap()));
+    of_part
+}
+
+/// Judges a part of the log; returns its events of each identity and day.
+async fn judge_log(world: &World, observer: &Observer, url: &str, ledger: &Ledger) -> BTreeMap<(String, i64), i64> {
+    let mut database = PgConnection::connect(url).await.unwrap();
     let size = i64::try_from(ledger.events.len()).unwrap();
     eventually("every event has its place in the tree", async || {
-        let mut database = PgConnection::connect(&world.database).await.unwrap();
+        let mut database = PgConnection::connect(url).await.unwrap();
         let tree: Tree = sqlx::query_as(TREE).fetch_one(&mut database).await.unwrap();
         assert!(tree.size <= size, "the tree has {} leaves, and {size} events were sent", tree.size);
         (tree.size == size && tree.waiting == 0).then_some(())
     })
     .await;
-    let (leaves, usage) = judge_events(&mut database, &ledger).await;
-    judge_tree(world, &mut database, &leaves).await;
-    judge_usage(world, &usage).await;
-    judge_held(&mut database, &ledger).await;
-    let proofs = judge_proofs(world, &ledger, &leaves).await;
-    let (sizes, looks) = world.observer.seen();
-    let held = ledger.held.len();
+    let (leaves, usage) = judge_events(&mut database, ledger).await;
+    judge_tree((world, observer), &mut database, &leaves).await;
+    let proofs = judge_proofs((world, observer), ledger, &leaves).await;
+    let (sizes, looks) = observer.seen();
+    let part = observer.part;
     eprintln!(
-        "{size} events, {held} held, {} trees in {looks} checkpoints, {proofs} proofs: all is whole",
+        "part {part}: {size} events, {} trees in {looks} checkpoints, {proofs} proofs: all is whole",
         sizes.len()
     );
-    assert!(size > 0 && held > 0 && sizes.len() > 1 && proofs > 0, "a run without traffic shows nothing");
+    assert!(size > 0 && sizes.len() > 1 && proofs > 0, "a run without traffic shows nothing");
+    usage
 }
 
 /// Asserts that each acknowledged event is stored once with its receipt, and that every other event is an act of an operator.
@@ -200,13 +229,13 @@ fn judge_leaf(event: &StoredEvent, sent: &Sent) -> Hash {
 
 /// Asserts that the signed root is the root of the leaves, that each checkpoint of a node is of a prefix of this tree, that all nodes
 /// publish one key, and that they prove the consistency of checkpoints.
-async fn judge_tree(world: &World, database: &mut PgConnection, leaves: &[Hash]) {
+async fn judge_tree((world, observer): (&World, &Observer), database: &mut PgConnection, leaves: &[Hash]) {
     let tree: Tree = sqlx::query_as(TREE).fetch_one(database).await.unwrap();
-    let (seen, _) = world.observer.seen();
+    let (seen, _) = observer.seen();
     let size = leaves.len() as u64;
     let computed = roots(leaves, seen.keys().copied().chain([size]));
     assert_eq!(tree.root, computed[&size], "the stored root is not that of the leaves");
-    assert_eq!(world.observer.key.open(&tree.checkpoint), (size, computed[&size]), "the stored checkpoint");
+    assert_eq!(observer.key.open(&tree.checkpoint), (size, computed[&size]), "the stored checkpoint");
     for (size, root) in &seen {
         let computed = computed.get(size).unwrap_or_else(|| panic!("a checkpoint of {size} leaves was shown"));
         assert_eq!(root, computed, "the checkpoint of {size} leaves is of another tree");
@@ -215,19 +244,20 @@ async fn judge_tree(world: &World, database: &mut PgConnection, leaves: &[Hash])
     for node in &world.nodes {
         let url = &node.target.url;
         let keys = client.get(&format!("{url}/api/v1/audit/keys"), Credential::None).await.expect(200);
-        assert_eq!(keys["keys"].as_array().unwrap().len(), 1, "{keys}");
-        assert_eq!(keys["keys"][0]["vkey"], json!(world.observer.key.text), "{url} publishes another key");
-        let note = client.get(&format!("{url}/api/v1/audit/checkpoint"), Credential::None).await;
+        assert_eq!(keys["keys"].as_array().unwrap().len(), world.observers.len(), "{keys}");
+        let key = &keys["keys"][observer.part]["vkey"];
+        assert_eq!(*key, json!(observer.key.text), "{url} publishes another key");
+        let note = client.get(&observer.checkpoint(url), Credential::None).await;
         assert_eq!(note.status, 200, "{note:?}");
-        assert_eq!(world.observer.sees(url, std::str::from_utf8(&note.body).unwrap()), size, "the tree of {url}");
+        assert_eq!(observer.sees(url, std::str::from_utf8(&note.body).unwrap()), size, "the tree of {url}");
     }
     let sizes: Vec<(u64, Hash)> = seen.into_iter().filter(|(size, _)| *size > 0).collect();
     // Few enough steps that a soak with thousands of checkpoints ends.
     let steps = sizes.windows(2).step_by(1 + sizes.len() / 500);
     for (step, node) in steps.zip(world.nodes.iter().cycle()) {
         let (older, newer) = (step[0], step[1]);
-        let query = format!("{}/api/v1/audit/consistency?from={}&to={}", node.target.url, older.0, newer.0);
-        let proof = client.get(&query, Credential::None).await.expect(200);
+        let url = observer.consistency(&node.target.url, older.0, newer.0);
+        let proof = client.get(&url, Credential::None).await.expect(200);
         let path: Vec<Hash> = proof["proof"].as_array().unwrap().iter().map(digest).collect();
         assert!(is_consistent(older, newer, &path), "{} to {}: {proof}", older.0, newer.0);
     }
@@ -266,7 +296,7 @@ async fn judge_held(database: &mut PgConnection, ledger: &Ledger) {
 }
 
 /// Proofs of some events from each node, verified under the pinned key here, and one of each node by the program. Returns their number.
-async fn judge_proofs(world: &World, ledger: &Ledger, leaves: &[Hash]) -> usize {
+async fn judge_proofs((world, observer): (&World, &Observer), ledger: &Ledger, leaves: &[Hash]) -> usize {
     let ids: Vec<(&String, &Sent)> = ledger.events.iter().collect();
     let root = roots(leaves, [leaves.len() as u64])[&(leaves.len() as u64)];
     let mut proofs = 0;
@@ -290,11 +320,11 @@ async fn judge_proofs(world: &World, ledger: &Ledger, leaves: &[Hash]) -> usize 
             let (size, place) = (proof["tree_size"].as_u64().unwrap(), proof["leaf_index"].as_u64().unwrap());
             let inclusion: Vec<Hash> = proof["inclusion_path"].as_array().unwrap().iter().map(digest).collect();
             assert_eq!(root_of_path(leaf(&bytes("leaf_b64")), place, size, &inclusion), Some(root), "{proof}");
-            assert_eq!(world.observer.key.open(proof["checkpoint"].as_str().unwrap()), (size, root), "{proof}");
+            assert_eq!(observer.key.open(proof["checkpoint"].as_str().unwrap()), (size, root), "{proof}");
             if number == 0 {
                 let file = node.home.dir.path().join("proof.json");
                 std::fs::write(&file, &answer.body).unwrap();
-                node.home.run(&["verify", file.to_str().unwrap(), "--vkey", &world.observer.key.text]).said();
+                node.home.run(&["verify", file.to_str().unwrap(), "--vkey", &observer.key.text]).said();
             }
             proofs += 1;
         }

@@ -27,6 +27,7 @@ mod locks;
 mod merkle;
 mod note;
 mod observer;
+mod parts;
 mod postgres;
 mod rolling;
 mod scale;

@@ -19,6 +19,8 @@ const DEADLINE: Duration = Duration::from_secs(1);
 /// The checkpoints that were seen.
 #[derive(Debug)]
 pub struct Observer {
+    /// The number of the observed part of the log.
+    pub part: usize,
     pub key: Key,
     seen: Mutex<Seen>,
 }
@@ -32,11 +34,11 @@ struct Seen {
 }
 
 impl Observer {
-    /// Pins the key that this node publishes.
-    pub async fn pin(client: &Client, url: &str) -> Self {
+    /// Pins the key of a part of the log that this node publishes.
+    pub async fn pin(client: &Client, url: &str, part: usize) -> Self {
         let keys = client.get(&format!("{url}/api/v1/audit/keys"), Credential::None).await.expect(200);
-        let key = Key::parse(keys["keys"][0]["vkey"].as_str().unwrap());
-        Self { key, seen: Mutex::default() }
+        let key = Key::parse(keys["keys"][part]["vkey"].as_str().unwrap());
+        Self { part, key, seen: Mutex::default() }
     }
 
     /// Requests the checkpoint of each of these nodes repeatedly.
@@ -44,7 +46,7 @@ impl Observer {
         loop {
             let now = lock(&urls).clone();
             for url in now {
-                let request = client.request(Method::GET, &format!("{url}/api/v1/audit/checkpoint"), &Credential::None);
+                let request = client.request(Method::GET, &self.checkpoint(&url), &Credential::None);
                 let answer = client.try_send(request.timeout(DEADLINE)).await;
                 if let Some(answer) = answer.filter(|answer| answer.status == 200) {
                     self.sees(&url, std::str::from_utf8(&answer.body).unwrap());
@@ -52,6 +54,18 @@ impl Observer {
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// The address of the checkpoint at a node.
+    pub fn checkpoint(&self, url: &str) -> String {
+        let part = if self.part == 0 { String::new() } else { format!("?log={}", self.part) };
+        format!("{url}/api/v1/audit/checkpoint{part}")
+    }
+
+    /// The address of the proof that one tree begins with the other.
+    pub fn consistency(&self, url: &str, from: u64, to: u64) -> String {
+        let part = if self.part == 0 { String::new() } else { format!("&log={}", self.part) };
+        format!("{url}/api/v1/audit/consistency?from={from}&to={to}{part}")
     }
 
     /// Verifies and records a checkpoint that a node showed; returns its size.

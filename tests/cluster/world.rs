@@ -11,6 +11,7 @@ use blackbox::process::{Home, Server};
 use domain::{Clock, Rng};
 use harness::event::{Chain, Machine};
 use harness::relay::Relay;
+use sqlx::{Connection, PgConnection};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -25,6 +26,8 @@ const AGENTS: [&str; 8] =
     ["svc-cli", "svc-control-plane", "claude-code", "codex", "cursor", "gemini-cli", "github-copilot", "opencode"];
 /// Number of computers that share the chains.
 const MACHINES: usize = 3;
+/// The computer in the further part of the log, if there is one.
+pub const FAR: usize = 1;
 /// Number of nodes at the start.
 pub const NODES: usize = 3;
 
@@ -38,6 +41,8 @@ const CHECK_DEADLINE: Duration = Duration::from_secs(1);
 pub struct Differences {
     /// The library that shifts clocks, and the shift of each node in seconds.
     pub clocks: Option<(PathBuf, [i64; NODES])>,
+    /// The database of a further part of the log, as the nodes reach it, and directly.
+    pub further: Option<(String, String)>,
     /// Settings of all nodes, in addition to the settings of [`node_home`].
     pub settings: Vec<(&'static str, String)>,
     /// The program of all nodes; `None` for the tested program.
@@ -59,7 +64,8 @@ pub struct World {
     pub nodes: Vec<Node>,
     pub database: String,
     pub load: Load,
-    pub observer: Arc<Observer>,
+    /// One for each part of the log.
+    pub observers: Vec<Arc<Observer>>,
     pub rng: Rng,
     pub scale: Scale,
     differences: Differences,
@@ -139,20 +145,32 @@ impl World {
         futures_util::future::join_all(others).await;
 
         let mut machines: Vec<Machine> = Vec::new();
-        for _ in 0..=MACHINES {
-            let uuid = rng.uuid_v7(Clock::system().now()).to_string();
-            machines.push(client.machine(&nodes[0].target.url, &rng.cuid2(), &uuid).await);
+        for number in 0..=MACHINES {
+            loop {
+                let uuid = rng.uuid_v7(Clock::system().now()).to_string();
+                let machine = client.machine(&nodes[0].target.url, &rng.cuid2(), &uuid).await;
+                if differences.further.is_none() || part_of(database, &machine).await == usize::from(number == FAR) {
+                    machines.push(machine);
+                    break;
+                }
+            }
         }
-        let chain = |number: usize| (number % MACHINES, AGENTS[number / MACHINES % AGENTS.len()]);
+        // Each node has chains of each computer.
+        let chain = |number: usize| ((number + number / MACHINES) % MACHINES, AGENTS[number / MACHINES % AGENTS.len()]);
         let chains: Vec<(usize, Chain)> = (0..scale.chains.min(MACHINES * AGENTS.len()))
             .map(chain)
             .map(|(machine, agent)| (machine, Chain::of_agent(&machines[machine], agent)))
             .collect();
-        let observer = Arc::new(Observer::pin(&client, &nodes[0].target.url).await);
+        let mut observers = Vec::new();
+        for part in 0..=usize::from(differences.further.is_some()) {
+            observers.push(Arc::new(Observer::pin(&client, &nodes[0].target.url, part).await));
+        }
         let targets: Vec<Arc<Target>> = nodes.iter().map(|node| Arc::clone(&node.target)).collect();
         let urls = Arc::new(Mutex::new(targets.iter().map(|target| target.url.clone()).collect()));
         let mut tasks = JoinSet::new();
-        tasks.spawn(Arc::clone(&observer).look(client.clone(), Arc::clone(&urls)));
+        for observer in &observers {
+            tasks.spawn(Arc::clone(observer).look(client.clone(), Arc::clone(&urls)));
+        }
         for node in &nodes {
             tasks.spawn(check(Arc::clone(&node.target), node.operator));
         }
@@ -169,11 +187,17 @@ impl World {
         });
         let load = Load::start(shared, chains, holder, &rng);
         let database = database.to_owned();
-        let mut world = Self { nodes, database, load, observer, rng, scale, differences, addresses, urls, tasks };
+        let mut world = Self { nodes, database, load, observers, rng, scale, differences, addresses, urls, tasks };
         for node in 0..NODES {
             world.recovers(node).await;
         }
         world
+    }
+
+    /// The databases of the parts of the log.
+    pub fn databases(&self) -> Vec<String> {
+        let further = self.differences.further.iter().map(|(_, direct)| direct.clone());
+        [self.database.clone()].into_iter().chain(further).collect()
     }
 
     /// The address for a balancer.
@@ -278,6 +302,9 @@ async fn node(addresses: Addresses, number: usize, database: &str, differences: 
         .set("http.connections_per_address_max", "0")
         .set("http.bodies_per_address_max", "0")
         .set("log.checkpoint_every", "200ms");
+    if let Some((url, _)) = &differences.further {
+        home = home.set("log.part", &format!("[{{number=1,url={url:?}}}]"));
+    }
     for (setting, value) in &differences.settings {
         home = home.set(setting, value);
     }
@@ -291,6 +318,18 @@ async fn node(addresses: Addresses, number: usize, database: &str, differences: 
     }
     let target = Target { url: format!("http://{public}"), availability: Mutex::new(Availability::new()) };
     Node { home, public, operator, relay, target: Arc::new(target), server: None }
+}
+
+/// The part of the log that has the events of a computer.
+async fn part_of(database: &str, machine: &Machine) -> usize {
+    let mut database = PgConnection::connect(database).await.unwrap();
+    let id: uuid::Uuid = machine.uuid.parse().unwrap();
+    let part: i64 = sqlx::query_scalar("SELECT log_part FROM machines WHERE machine_uuid = $1")
+        .bind(id)
+        .fetch_one(&mut database)
+        .await
+        .unwrap();
+    usize::try_from(part).unwrap()
 }
 
 /// Asks a node for its readiness, as a balancer does.
