@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actors::upstream::Upstream;
-use app::config::Settings;
+use app::config::{DataSettings, Settings};
 use app::installation::{self, DatabasePlan, LogStart};
 use clap::Args;
 use domain::act::{ActKind, ActOutcome};
@@ -110,26 +110,26 @@ async fn rehearse(settings: &Settings) -> Result<Rehearsal, Failure> {
 }
 
 async fn rehearse_in(settings: &Settings, folder: &Path) -> Result<Rehearsal, Failure> {
-    let mut copies = settings.clone();
-    copies.data.dir = folder.to_owned();
-    copies.database.copy_before_migration = false;
+    let mut rehearsed = settings.clone();
+    rehearsed.data.dir = folder.to_owned();
+    rehearsed.database.copy_before_migration = false;
     let began = Instant::now();
-    for (file, copy) in
-        [(settings.data.main_database(), copies.data.main_database()), (settings.data.log(), copies.data.log())]
-    {
+    for place in [DataSettings::main_database, DataSettings::log] {
+        let file = place(&settings.data);
         if file.exists() {
             let pool = Pool::open(&settings.database, &file, None).await.map_err(Failure::caused)?;
-            let copied = pool.copy_to(&copy).await;
+            let done = pool.copy_to(&place(&rehearsed.data)).await;
             pool.close().await;
-            copied.map_err(Failure::caused)?;
+            done.map_err(Failure::caused)?;
         }
     }
-    let copied = began.elapsed();
-    let (store, upstream) = migrated(&copies).await?;
-    let migration = began.elapsed() - copied;
+    let copies = began.elapsed();
+    let began = Instant::now();
+    let (store, upstream) = migrated(&rehearsed).await?;
+    let migration = began.elapsed();
     upstream.close().await;
     store.close().await;
-    Ok(Rehearsal { copies: copied, migration })
+    Ok(Rehearsal { copies, migration })
 }
 
 /// The file that is copied first, and its size in bytes.
