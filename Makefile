@@ -98,54 +98,31 @@ deny:
 		cargo deny --locked --workspace check bans licenses sources; \
 	fi
 
+comma := ,
+
+# Installs Debian's packages $(2) unless the commands $(1) succeed; a user who may not install reads $(3).
+define debian
+@if ! ( $(1) ) >/dev/null 2>&1; then \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $(2); \
+	else \
+		echo $(3) >&2; \
+	fi; \
+fi
+endef
+
 # Programs that the tests need and cargo does not install.
 tools:
 	@command -v cargo-nextest >/dev/null || cargo install --locked cargo-nextest
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
-	@if ! command -v jq >/dev/null || ! command -v curl >/dev/null; then \
-		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends curl jq; \
-		else \
-			echo "curl and jq are needed for the walk of the README: install them" >&2; \
-		fi; \
-	fi
-	@if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
-		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends postgresql; \
-		else \
-			echo "PostgreSQL 15 or newer is needed for the tests: install it, or put its programs in PATH" >&2; \
-		fi; \
-	fi
+	$(call debian,command -v jq && command -v curl,curl jq,"curl and jq are needed for the walk of the README: install them")
+	$(call debian,command -v initdb || ls /usr/lib/postgresql/*/bin/initdb,postgresql,"PostgreSQL 15 or newer is needed for the tests: install it$(comma) or put its programs in PATH")
 	@# The programs that read the samples of docs/deploy. Two of them are in a folder for administrators.
-	@if ! (PATH="$$PATH:/usr/sbin" && command -v haproxy && command -v nginx && command -v caddy && command -v systemd-analyze) >/dev/null; then \
-		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends caddy haproxy nginx-light systemd; \
-		else \
-			echo "caddy, haproxy, nginx and systemd-analyze are needed for the tests of docs/deploy: install them" >&2; \
-		fi; \
-	fi
+	$(call debian,PATH="$$PATH:/usr/sbin"; command -v haproxy && command -v nginx && command -v caddy && command -v systemd-analyze,caddy haproxy nginx-light systemd,"caddy$(comma) haproxy$(comma) nginx and systemd-analyze are needed for the tests of docs/deploy: install them")
 	@# The validators of packages.
-	@if ! command -v lintian >/dev/null || ! command -v skopeo >/dev/null || ! command -v zstd >/dev/null; then \
-		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends lintian skopeo zstd; \
-		else \
-			echo "lintian, skopeo and zstd are needed for the tests of packages: install them" >&2; \
-		fi; \
-	fi
-	@if ! command -v chromedriver >/dev/null; then \
-		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium chromium-driver; \
-		else \
-			echo "Chromium and its chromedriver are needed for the tests of the pages: install them" >&2; \
-		fi; \
-	fi
-	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then \
-		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends nodejs npm; \
-		else \
-			echo "Node.js 18 or newer and npm are needed for the tests of pages and sign-in: install them" >&2; \
-		fi; \
-	fi
+	$(call debian,command -v lintian && command -v skopeo && command -v zstd,lintian skopeo zstd,"lintian$(comma) skopeo and zstd are needed for the tests of packages: install them")
+	$(call debian,command -v chromedriver,chromium chromium-driver,"Chromium and its chromedriver are needed for the tests of the pages: install them")
+	$(call debian,command -v node && command -v npm,nodejs npm,"Node.js 18 or newer and npm are needed for the tests of pages and sign-in: install them")
 	@# A folder per lock file; `harness::npm` uses the same path.
 	@folder="$${ATTACHE_TEST_NPM:-$(CACHE)/npm-$$(sha256sum tests/npm/package-lock.json | cut -c 1-16)}"; \
 	if [ ! -e "$$folder" ] && command -v npm >/dev/null; then \
@@ -156,13 +133,7 @@ tools:
 	if [ ! -e "$$folder" ] && command -v npm >/dev/null; then \
 		$(call npm_folder,$$folder,tests/postgres,&& npm rebuild); \
 	fi
-	@if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then \
-		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends python3 python3-venv; \
-		else \
-			echo "Python 3.9 or newer with venv is needed for the tests of mail, guides and descriptions: install it" >&2; \
-		fi; \
-	fi
+	$(call debian,python3 -c 'import ensurepip$(comma) venv',python3 python3-venv,"Python 3.10 or newer with venv is needed for the tests of mail$(comma) guides$(comma) descriptions and packages: install it")
 	@# The same for each list of Python packages; `harness::python` uses the same path.
 	@for list in tests/python/*.txt; do \
 		folder="$(CACHE)/python-$$(basename "$$list" .txt)-$$(sha256sum "$$list" | cut -c 1-16)"; \
