@@ -86,6 +86,9 @@ fn installed_with_pip(wheel: &Path) -> TempDir {
 
 /// Installs both npm packages of a program into an empty folder. The README names those of the server.
 fn installed_with_npm(out: &Path, name: &str) -> TempDir {
+    let packages = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path());
+    let packages: Vec<PathBuf> = packages.filter(|path| path.extension().is_some_and(|end| end == "tgz")).collect();
+    assert_eq!(packages.len(), 2, "{packages:?}");
     let folder = tempfile::tempdir().unwrap();
     let line = printed(&format!("attache-server-{VERSION}.tgz")).replace("attache-server", name);
     let mut npm = shell(&line, out);
