@@ -6,7 +6,7 @@ use blackbox::client::Credential;
 use blackbox::eventually;
 use blackbox::world::{Person, World};
 use client::Client;
-use client::witness::Witness;
+use client::witness::{Witness, WitnessError};
 use domain::checkpoint::VerifierKey;
 use domain::log_part::LogPart;
 use harness::event::{Chain, Machine};
@@ -89,6 +89,12 @@ async fn a_part_that_is_away_refuses_its_own_computers_alone_on_postgres() {
         world.event(&far, &waiting).await.refused(424, "temporarily_unavailable");
         world.activity(&near, "").await.expect(200);
         world.activity(&far, "").await.refused(424, "temporarily_unavailable");
+        let keys = world.get("/api/v1/audit/keys", &Credential::None).await.expect(200);
+        assert_eq!(keys["keys"].as_array().unwrap().len(), 1, "{keys}");
+        // An unavailable part is not reported as another log.
+        let asked = Client::new(&::client::Settings::of(&world.url)).unwrap();
+        let unseen = asked.observe(&mut witness, &key).await.unwrap_err();
+        assert!(matches!(unseen, WitnessError::Asking(_)), "{unseen:?}");
     }
 
     cluster.start();

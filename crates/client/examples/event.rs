@@ -41,9 +41,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     }
 
-    // A verifier pins the key once, from a source that it trusts; this example takes the first key of the server.
-    let keys = computer.log_keys().await?;
-    let key: VerifierKey = keys.keys.first().ok_or("the log has no key")?.vkey.parse()?;
     let proof = loop {
         let proof = AuditProof::parse(&computer.proof(event_id).await?)?;
         if proof.status == ProofStatus::Included {
@@ -51,7 +48,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     };
-    let verified = verify(&proof, &key)?;
+    // A verifier pins the key once, from a source that it trusts; this example takes the server's.
+    let keys = computer.log_keys().await?.keys;
+    let key = keys.iter().find(|key| key.vkey == proof.vkey).ok_or("the log does not publish the key of the proof")?;
+    let verified = verify(&proof, &key.vkey.parse::<VerifierKey>()?)?;
     println!("event {} is in the tree of {} leaves", verified.event_id, verified.checkpoint.size);
     Ok(())
 }

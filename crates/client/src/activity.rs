@@ -48,12 +48,14 @@ impl Client {
 
     /// The part of the log that has this origin. Asks for the keys if the origin has the form of a further part's.
     pub async fn log_part(&self, origin: &str) -> Result<LogPart, Error> {
-        if !LogPart::may_be_further(origin) {
-            return Ok(LogPart::FIRST);
+        let by_form = LogPart::by_form(origin);
+        if by_form.is_first() {
+            return Ok(by_form);
         }
         let keys = self.log_keys().await?.keys;
-        let named = |key: &LogKey| key.vkey.split('+').next().is_some_and(|name| base_of(name) == base_of(origin));
-        Ok(keys.into_iter().find(named).and_then(|key| key.log).unwrap_or(LogPart::FIRST))
+        let named = |key: &&LogKey| key.vkey.split('+').next().is_some_and(|name| base_of(name) == base_of(origin));
+        // The server does not list the key of an unavailable part.
+        Ok(keys.iter().find(named).map_or(by_form, |key| key.log.unwrap_or(LogPart::FIRST)))
     }
 
     /// `GET /api/v1/audit/consistency`: the proof that the tree of `to` leaves extends the tree of `from` leaves.

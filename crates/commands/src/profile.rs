@@ -155,6 +155,8 @@ fn text_of(known: &Value) -> String {
     let key = if known["api_key"] == true { "stored" } else { "-" };
     let knowledge = known["rag_url"].as_str().map(|url| format!("\nknowledge  {url}")).unwrap_or_default();
     let tools: Vec<&str> = known["tools"].as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
+    let further = known["further_log_keys"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let keys: Vec<String> = [text("/log_key")].into_iter().chain(further.map(str::to_owned)).collect();
     let tools = if tools.is_empty() { String::new() } else { format!("\ntools      {}", tools.join(", ")) };
     format!(
         "profile    {}\nfolder     {}\nserver     {}{knowledge}\ncomputer   {}\nattached   {}\nagent      {}\nscope      {}\nlog key    {}\nAPI key    {key}{tools}",
@@ -165,6 +167,6 @@ fn text_of(known: &Value) -> String {
         text("/machine/user_account_id"),
         text("/agent/registration_id"),
         text("/agent/scope"),
-        text("/log_key"),
+        keys.join("\n           "),
     )
 }

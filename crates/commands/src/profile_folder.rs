@@ -13,6 +13,7 @@ use domain::Timestamp;
 use domain::api_key::ApiKeyScope;
 use domain::checkpoint::base_of;
 use domain::ids::{MachineUuid, RegistrationId, UserAccountId, UserCuid};
+use domain::log_part::may_be_of_one_log;
 use domain::secret::Secret;
 use domain::tool::Tool;
 use etcetera::BaseStrategy;
@@ -57,10 +58,13 @@ pub struct Profile {
     pub tools: BTreeMap<Tool, Agent>,
 }
 
-/// Whether two verifier keys have the same origin, in any epoch.
+/// Whether two verifier keys are of the same part of a log, in any epoch.
 pub fn are_of_one_log(one: &str, other: &str) -> bool {
-    let origin = |key: &str| key.split('+').next().map(|name| base_of(name).to_owned());
-    origin(one) == origin(other)
+    base_of(origin_of(one)) == base_of(origin_of(other))
+}
+
+fn origin_of(key: &str) -> &str {
+    key.split('+').next().unwrap_or(key)
 }
 
 /// A registered computer.
@@ -157,13 +161,15 @@ impl Profile {
         further.or(self.log_key.as_ref())
     }
 
-    /// Pins a key. It replaces the key of the same part of the log.
+    /// Pins a key. It replaces the key of the same part of the log; the key of another log replaces all keys.
     pub fn pin(&mut self, key: String) {
-        if self.log_key.as_ref().is_none_or(|first| are_of_one_log(first, &key)) {
-            self.log_key = Some(key);
-        } else {
-            self.further_log_keys.retain(|further| !are_of_one_log(further, &key));
-            self.further_log_keys.push(key);
+        let is_of = |pinned: &String, may_be: fn(&str, &str) -> bool| may_be(origin_of(pinned), origin_of(&key));
+        self.further_log_keys.retain(|further| is_of(further, may_be_of_one_log) && !are_of_one_log(further, &key));
+        match &self.log_key {
+            Some(first) if is_of(first, may_be_of_one_log) && !are_of_one_log(first, &key) => {
+                self.further_log_keys.push(key);
+            }
+            _ => self.log_key = Some(key),
         }
     }
 
@@ -384,5 +390,8 @@ mod tests {
         assert_eq!(profile.further_log_keys, [third, epoch]);
         profile.pin("a/log+8+H=".to_owned());
         assert_eq!((profile.log_key.as_deref(), profile.further_log_keys.len()), (Some("a/log+8+H="), 2));
+        // No key of a log is trusted for another one.
+        profile.pin("b/log/p1+9+I=".to_owned());
+        assert_eq!((profile.log_key.as_deref(), profile.further_log_keys.len()), (Some("b/log/p1+9+I="), 0));
     }
 }

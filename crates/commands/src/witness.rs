@@ -123,7 +123,7 @@ fn alarm(violation: &Violation) -> String {
         Violation::RolledBack { .. } | Violation::Forked { .. } | Violation::Unproven { .. } => {
             "Acknowledged events are missing or were replaced: do not rely on the data of this server.\n  \
              Keep log.json of the profile's folder and every proof that you have as evidence. Ask the operator, not through this server.\n  \
-             An operator who restored an older backup begins a new epoch of the log: `attache serve --new-log`. After the reason is \
+             An operator who restored an older backup begins a new epoch of the log: `attache admin log epoch`. After the reason is \
              known: `attache audit forget`"
         }
     };

@@ -40,10 +40,23 @@ impl LogPart {
         if self.is_first() { first.to_owned() } else { format!("{first}/p{}", self.0) }
     }
 
-    /// Whether an origin, of any epoch, has the form of a further part's.
-    pub fn may_be_further(origin: &str) -> bool {
-        base_of(origin).rsplit_once("/p").is_some_and(|(_, number)| number.parse::<u16>().is_ok())
+    /// The part of an origin by its form, in any epoch. The origin of a first part can have the form of a further part's origin.
+    pub fn by_form(origin: &str) -> Self {
+        split_by_form(origin).1
     }
+}
+
+/// Whether two origins, of any epochs, may be of parts of one log, by their form.
+pub fn may_be_of_one_log(one: &str, other: &str) -> bool {
+    let (first, of_other) = (split_by_form(one).0, split_by_form(other).0);
+    first == of_other || base_of(one) == of_other || first == base_of(other)
+}
+
+/// The origin of the first part, and the number of the part.
+fn split_by_form(origin: &str) -> (&str, LogPart) {
+    let base = base_of(origin);
+    let split = base.rsplit_once("/p").and_then(|(first, number)| Some((first, LogPart(number.parse().ok()?))));
+    split.unwrap_or((base, LogPart::FIRST))
 }
 
 impl fmt::Display for LogPart {
@@ -107,6 +120,18 @@ mod tests {
         assert_eq!(parts, ["attache/log", "attache/log/p3"]);
         assert_eq!("12".parse(), Ok(LogPart::new(12)));
         assert!("-1".parse::<LogPart>().is_err() && "65536".parse::<LogPart>().is_err());
+        for (origin, part) in [("attache/log/p3", 3), ("attache/log/p3/epoch-19700101T000000Z", 3), ("attache/log", 0)]
+        {
+            assert_eq!(LogPart::by_form(origin), LogPart::new(part), "{origin}");
+        }
+        for origin in ["attache/log/p1", "attache/log/p2", "attache/log/epoch-19700101T000000Z"] {
+            assert!(
+                may_be_of_one_log("attache/log", origin) && may_be_of_one_log(origin, "attache/log/p1"),
+                "{origin}"
+            );
+        }
+        assert!(may_be_of_one_log("acme/p7", "acme/p7/p1") && may_be_of_one_log("acme/p7/p1", "acme/p7"));
+        assert!(!may_be_of_one_log("attache/log", "other/log/p1") && !may_be_of_one_log("attache/log/p1", "other/log"));
     }
 
     #[test]

@@ -368,18 +368,23 @@ impl Logs {
         Ok(leaves)
     }
 
-    /// The keys of all parts, by number of the part.
+    /// The keys of all parts that answer, by number of the part.
     #[boxed]
     pub async fn keys(&self) -> Result<Passed, LogError> {
-        let mut keys = Vec::new();
-        for (part, log) in self.iter() {
-            let mut of_part = log.key_list().await?;
-            if !part.is_first() {
-                for key in &mut of_part {
+        let mut keys = self.first().key_list().await?;
+        let further = self.iter().filter(|(part, _)| !part.is_first());
+        for (part, listed) in join_all(further.map(|(part, log)| async move { (part, log.key_list().await) })).await {
+            match listed {
+                Ok(of_part) => keys.extend(of_part.into_iter().map(|mut key| {
                     key["log"] = json!(part);
-                }
+                    key
+                })),
+                Err(error) => tracing::warn!(
+                    log.part = %part,
+                    error = domain::reasons(&error),
+                    "the keys of a part of the log cannot be read: they are not listed"
+                ),
             }
-            keys.append(&mut of_part);
         }
         Ok(Passed::json(StatusCode::OK, &json!({ "keys": keys })))
     }

@@ -28,5 +28,7 @@ with Client(sys.argv[1]) as server:
         print(outcome)
     if isinstance(outcome, Recorded):
         # Pin the key from a source that you trust; this example takes the server's.
-        verified = verify(server.as_computer(computer).wait_proof(outcome.event_id), server.log_keys()[0].vkey)
+        proof = server.as_computer(computer).wait_proof(outcome.event_id)
+        key = next(key.vkey for key in server.log_keys() if key.vkey == proof["vkey"])
+        verified = verify(proof, key)
         print(f"event {verified.event['seq']} is leaf {verified.leaf_index} of {verified.checkpoint.size}")

@@ -279,9 +279,6 @@ impl<'a> Tour<'a> {
     async fn proof(&mut self, event: EventId) -> Done {
         self.heading(4, "The log proves the last event");
         let reader = self.connection.as_machine()?;
-        let keys = reader.log_keys().await.map_err(failed)?.keys;
-        let key =
-            keys.iter().find(|key| key.retired_at.is_none()).ok_or_else(|| Failure::refused("the log has no key"))?;
         let until = Instant::now() + PROOF_WITHIN;
         let proof = loop {
             let bytes = reader.proof(event).await.map_err(failed)?;
@@ -297,6 +294,11 @@ impl<'a> Tour<'a> {
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         };
+        let keys = reader.log_keys().await.map_err(failed)?.keys;
+        let key = keys
+            .iter()
+            .find(|key| key.vkey == proof.vkey)
+            .ok_or_else(|| Failure::refused("the proof names a key that the log does not publish"))?;
         let pinned = key.vkey.parse().map_err(|error| Failure::refused(format!("the log's key: {error}")))?;
         let verified =
             verify(&proof, &pinned).map_err(|fault| Failure::refused(format!("the proof does not hold: {fault}")))?;

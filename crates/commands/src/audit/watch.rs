@@ -27,10 +27,10 @@ pub struct Arguments {
     /// Check once and exit
     #[arg(long)]
     once: bool,
-    /// Trusted log key [default: the one pinned in the profile on first use]
+    /// Trusted log key [default: the keys in the profile, which pins one on first use]
     #[arg(long)]
     vkey: Option<String>,
-    /// Pin this key in the profile, replacing the pinned one
+    /// Pin this key in the profile, replacing the pinned one of the same part of the log
     #[arg(long, requires = "vkey")]
     pin: bool,
     #[command(flatten)]
@@ -55,33 +55,14 @@ pub async fn run(arguments: &Arguments) -> Done {
 
 async fn watch(arguments: &Arguments) -> Done {
     let mut connection = arguments.remote.open()?;
-    let key = key(arguments, &mut connection).await?;
-    let mut state = State::Unknown;
+    let mut watched: Vec<_> =
+        keys(arguments, &mut connection).await?.into_iter().map(|key| (key, State::Unknown)).collect();
     let mut ticks = interval(Duration::from_secs(arguments.every));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        match observe(&connection.folder, &connection.client, &key).await {
-            Ok(observed) => {
-                if state != State::Watching {
-                    print(&connection, &continues(&key, &observed, state));
-                }
-                state = State::Watching;
-            }
-            Err(NotObserved::Asking(error)) if !arguments.once => {
-                if state != State::Unreachable {
-                    let detail = visible(&domain::reasons(&error));
-                    print(&connection, &json!({ "state": "unreachable", "origin": key.name(), "detail": detail }));
-                }
-                state = State::Unreachable;
-            }
-            Err(NotObserved::Violation(violation)) => {
-                if connection.json {
-                    print(&connection, &broken(&key, &violation));
-                }
-                return Err(NotObserved::Violation(violation).into());
-            }
-            Err(why) => return Err(why.into()),
+        for (key, state) in &mut watched {
+            *state = look(arguments, &connection, key, *state).await?;
         }
         if arguments.once {
             return Ok(());
@@ -89,25 +70,57 @@ async fn watch(arguments: &Arguments) -> Done {
     }
 }
 
-/// The trusted key: the given one, the pinned one, or on first use the published one, which is then pinned.
-async fn key(arguments: &Arguments, connection: &mut ProfileConnection) -> Result<VerifierKey, Failure> {
-    let key = match (&arguments.vkey, &connection.profile.log_key) {
-        (Some(given), _) => given.clone(),
+/// Observes the part of the log with this key, and prints a change of its state.
+async fn look(
+    arguments: &Arguments,
+    connection: &ProfileConnection,
+    key: &VerifierKey,
+    before: State,
+) -> Result<State, Failure> {
+    match observe(&connection.folder, &connection.client, key).await {
+        Ok(observed) => {
+            if before != State::Watching {
+                print(connection, &continues(key, &observed, before));
+            }
+            Ok(State::Watching)
+        }
+        Err(NotObserved::Asking(error)) if !arguments.once => {
+            if before != State::Unreachable {
+                let detail = visible(&domain::reasons(&error));
+                print(connection, &json!({ "state": "unreachable", "origin": key.name(), "detail": detail }));
+            }
+            Ok(State::Unreachable)
+        }
+        Err(NotObserved::Violation(violation)) => {
+            if connection.json {
+                print(connection, &broken(key, &violation));
+            }
+            Err(NotObserved::Violation(violation).into())
+        }
+        Err(why) => Err(why.into()),
+    }
+}
+
+/// The trusted keys: the given one, the pinned ones, or on first use the published one, which is then pinned.
+async fn keys(arguments: &Arguments, connection: &mut ProfileConnection) -> Result<Vec<VerifierKey>, Failure> {
+    let keys = match (&arguments.vkey, &connection.profile.log_key) {
+        (Some(given), _) => vec![given.clone()],
         (None, Some(pinned)) => {
             connection.check_server()?;
-            pinned.clone()
+            [pinned].into_iter().chain(&connection.profile.further_log_keys).cloned().collect()
         }
         (None, None) => {
             let published = connection.client.log_keys().await.map_err(failed)?;
             let active = published.keys.into_iter().find(|key| key.retired_at.is_none());
-            active.ok_or_else(|| Failure::refused("the server publishes no log key"))?.vkey
+            vec![active.ok_or_else(|| Failure::refused("the server publishes no log key"))?.vkey]
         }
     };
-    let verifier = key.parse().map_err(|error| Failure::refused(format!("{}: {error}", visible(&key))))?;
+    let read = |key: &String| key.parse().map_err(|error| Failure::refused(format!("{}: {error}", visible(key))));
+    let verifiers = keys.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     if arguments.pin || (arguments.vkey.is_none() && connection.profile.log_key.is_none()) {
-        connection.change(|profile| profile.pin(key))?;
+        connection.change(|profile| keys.into_iter().for_each(|key| profile.pin(key)))?;
     }
-    Ok(verifier)
+    Ok(verifiers)
 }
 
 fn continues(key: &VerifierKey, observed: &Observation, before: State) -> Value {
