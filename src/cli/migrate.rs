@@ -1,6 +1,6 @@
 //! `attache migrate`: migrates the databases to the current schema without starting the server. `serve` also does so.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,14 @@ use app::config::{DataSettings, Settings};
 use app::installation::{self, DatabasePlan, LogStart};
 use clap::Args;
 use domain::act::{ActKind, ActOutcome};
+use domain::log_part::LogPart;
 use domain::{Clock, Rng};
 use serde_json::{Value, json};
 use statistics::parts::Logs;
 use store::{Pool, Store};
 
 use super::acts::{Because, by_shell, record};
+use commands::ending::Endings;
 use commands::failure::{Done, Failure};
 use commands::output;
 
@@ -42,7 +44,7 @@ pub async fn run(arguments: Arguments, settings: &Settings) -> Done {
         ));
     }
     if arguments.dry_run {
-        let plans = installation::plan_schema(settings).await.map_err(Failure::caused)?;
+        let (plans, away) = installation::plan_schema(settings).await.map_err(Failure::caused)?;
         let rehearsal = if arguments.rehearse { Some(rehearse(settings).await?) } else { None };
         let shown: Vec<Value> = plans.iter().map(|plan| shown(plan, settings)).collect();
         output::show(
@@ -53,6 +55,7 @@ pub async fn run(arguments: Arguments, settings: &Settings) -> Done {
                 lines.collect::<Vec<_>>().join("\n")
             },
         );
+        name_absent(&away);
         return Ok(());
     }
     let (store, upstream) = migrated(settings).await?;
@@ -64,12 +67,15 @@ pub async fn run(arguments: Arguments, settings: &Settings) -> Done {
     store.close().await;
     recorded?;
     output::print("the databases have the current schema");
-    for part in away {
-        output::print_to_stderr(&format!(
-            "part {part} of the log is away: a server migrates it when its database answers"
-        ));
-    }
+    name_absent(&away);
     Ok(())
+}
+
+fn name_absent(parts: &[LogPart]) {
+    for part in parts {
+        let text = format!("part {part} of the log is away: a server migrates it when its database answers");
+        output::print_to_stderr(&text);
+    }
 }
 
 /// The databases, migrated.
@@ -103,10 +109,25 @@ impl Rehearsal {
     }
 }
 
+/// The places of both databases.
+const PLACES: [fn(&DataSettings) -> PathBuf; 2] = [DataSettings::main_database, DataSettings::log];
+
 /// Migrates copies of the SQLite databases, in a folder on the same disk.
 async fn rehearse(settings: &Settings) -> Result<Rehearsal, Failure> {
+    let mut endings = Endings::watch()?;
+    let needed = PLACES.iter().map(|place| std::fs::metadata(place(&settings.data)).map_or(0, |file| file.len())).sum();
+    let disk = rustix::fs::statvfs(&settings.data.dir).map_err(Failure::caused)?;
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free < needed {
+        let [needed, free] = [needed, free].map(domain::thousands);
+        return Err(Failure::refused(format!("the copies need {needed} bytes in data.dir, and {free} are free")));
+    }
     let folder = tempfile::Builder::new().prefix("rehearsal-").tempdir_in(&settings.data.dir);
-    rehearse_in(settings, folder.map_err(Failure::caused)?.path()).await
+    let folder = folder.map_err(Failure::caused)?;
+    tokio::select! {
+        rehearsed = rehearse_in(settings, folder.path()) => rehearsed,
+        _ = endings.next() => Err(Failure::refused("interrupted: the copies are removed")),
+    }
 }
 
 async fn rehearse_in(settings: &Settings, folder: &Path) -> Result<Rehearsal, Failure> {
@@ -114,7 +135,7 @@ async fn rehearse_in(settings: &Settings, folder: &Path) -> Result<Rehearsal, Fa
     rehearsed.data.dir = folder.to_owned();
     rehearsed.database.copy_before_migration = false;
     let began = Instant::now();
-    for place in [DataSettings::main_database, DataSettings::log] {
+    for place in PLACES {
         let file = place(&settings.data);
         if file.exists() {
             let pool = Pool::open(&settings.database, &file, None).await.map_err(Failure::caused)?;

@@ -4,18 +4,19 @@ use blackbox::process::{Home, Server};
 use blackbox::{eventually, flow};
 use harness::event::{Chain, Machine};
 use serde_json::{Value, json};
+use sqlx::{Connection as _, PgConnection};
 
 use crate::installation::stop;
 
 const FIRST: &str = "attache/log+";
 const FURTHER: &str = "attache/log/p1+";
 
-/// A server whose log has a part on another database.
+/// A server with a part of its log on another database.
 fn home(main: &str, further: &str) -> Home {
     Home::new().set("database.url", main).set("log.part", &format!("[{{number=1,url={further:?}}}]"))
 }
 
-/// A computer whose events are in the log with such a key, and the id of its first event.
+/// A computer in the part with such a key, and the id of its first event.
 async fn of_part(server: &Server, key: &str) -> (Machine, Chain, String) {
     loop {
         let machine = flow::machine(server).await;
@@ -63,9 +64,13 @@ async fn commands_know_the_parts_of_the_log() {
     home.run(&["verify", &of_further]).said();
     assert!(flow::profile(&home)["log_key"].as_str().unwrap().starts_with(FIRST));
     assert_eq!(flow::profile(&home)["further_log_keys"], toml::Value::from(vec![key]));
-    for arguments in [&["audit", "watch", "--once"][..], &["audit", "watch", "--once", "--vkey", key]] {
+    let profile = home.run(&["profile", "show"]);
+    assert!(profile.said().contains(key) && profile.said().contains(FIRST), "{profile:?}");
+    for (arguments, parts) in
+        [(&["audit", "watch", "--once"][..], 2), (&["audit", "watch", "--once", "--vkey", key], 1)]
+    {
         let watched = home.run(arguments);
-        assert!(watched.said().contains("events, root"), "{watched:?}");
+        assert_eq!(watched.said().matches("events, root").count(), parts, "{watched:?}");
     }
     home.run(&["receipt", "--since", "0", "--output", "receipt.json"]);
     home.run(&["verify", "receipt", "receipt.json"]).said();
@@ -104,9 +109,14 @@ async fn commands_know_the_parts_of_the_log() {
     .await;
     home.run(&["verify", &id]).refused(1, &["another epoch of the log than the pinned key", key, &new]);
     home.run(&["verify", &id, "--vkey", &new, "--pin"]).said();
-    assert_eq!(flow::profile(&home)["further_log_keys"], toml::Value::from(vec![new]));
+    assert_eq!(flow::profile(&home)["further_log_keys"], toml::Value::from(vec![new.clone()]));
     let event = flow::proof(&server, &near, &of_first).await;
     assert!(flow::text(&event, "vkey").starts_with(FIRST));
+    let acts = home.run(&["admin", "act", "list", "--json"]).json();
+    let of_epoch = acts.as_array().unwrap().iter().find(|act| act["act"] == "log_epoch").unwrap();
+    assert_eq!(of_epoch["after"]["part"], 1, "{acts}");
+    let parts = home.run(&["admin", "log", "parts", "--json"]).json();
+    assert_eq!(parts["parts"][1]["origin"].as_str(), new.split('+').next(), "{parts}");
     stop(server).await;
 
     let away = self::home(&main.url, "postgres://nobody@127.0.0.1:1/none");
@@ -114,7 +124,115 @@ async fn commands_know_the_parts_of_the_log() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0]["state"], "bad");
     assert!(flow::text(&found[0], "found").starts_with("1: "), "{found:?}");
+    let planned = away.run(&["migrate", "--dry-run"]);
+    assert!(
+        planned.stdout.contains("log: schema") && planned.stderr.contains("part 1 of the log is away"),
+        "{planned:?}"
+    );
+    let without = Home::new().set("database.url", &main.url);
+    let parts = without.run(&["admin", "log", "parts", "--json"]).json();
+    assert_eq!((&parts["parts"][1]["part"], &parts["parts"][1]["weight"]), (&json!(1), &json!(null)), "{parts}");
     let swapped = self::home(&main.url, &main.url);
     let found = findings(&swapped, &[]);
     assert!(found.iter().any(|one| one["state"] == "bad"), "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_whose_database_is_lost_is_refused_until_its_next_epoch() {
+    let Some(main) = harness::postgres::database().await else { return };
+    let Some(further) = harness::postgres::empty_database().await else { return };
+    let Some(empty) = harness::postgres::empty_database().await else { return };
+    let before = home(&main.url, &further.url);
+    let server = before.serve().await;
+    let (far, mut chain, _) = of_part(&server, FURTHER).await;
+    let parts = async || {
+        let parts = before.run(&["admin", "log", "parts", "--json"]).json();
+        parts["parts"][1]["size"].as_u64().is_some_and(|size| size > 0).then_some(())
+    };
+    eventually("its checkpoint is stored", parts).await;
+    stop(server).await;
+
+    let lost = home(&main.url, &empty.url);
+    let epoch = "attache admin log epoch --part 1";
+    let found = findings(&lost, &[]);
+    assert_eq!((found.len(), &found[0]["state"]), (1, &json!("bad")), "{found:?}");
+    assert!(flow::text(&found[0], "found").contains("there is none"), "{found:?}");
+    assert!(flow::text(&found[0], "advice").contains(epoch), "{found:?}");
+    lost.run(&["serve", "--no-migrate"]).refused(1, &["attache migrate"]);
+    let origin = || before.run(&["admin", "log", "parts", "--json"]).json()["parts"][0]["origin"].clone();
+    for _ in 0..2 {
+        lost.run(&["serve"]).refused(1, &["part 1 of the log", "there is none", epoch]);
+        lost.run(&["serve", "--new-log"]).refused(1, &["part 1 of the log", epoch]);
+        assert_eq!(origin(), "attache/log", "the refused start has begun no epoch of the first part");
+    }
+    let declared = lost.run(&["admin", "log", "epoch", "--part", "1", "--reason", "its disk burnt", "--json"]).json();
+    assert!(flow::text(&declared, "vkey").starts_with("attache/log/p1/epoch-"), "{declared}");
+    let server = lost.serve().await;
+    flow::event(&server, &far, &chain.next()).await.refused(409, "chain_conflict");
+    chain.begin_epoch();
+    flow::event(&server, &far, &chain.next()).await.receipt();
+    stop(server).await;
+    let found = findings(&lost, &["--deep"]);
+    assert!(found.len() > 2 && found.iter().all(|one| one["state"] == "good"), "{found:?}");
+}
+
+/// The prefix of the key of the part that has the first event of a chain.
+async fn origin_of(server: &Server, machine: &Machine, chain: &mut Chain) -> String {
+    let event = chain.next();
+    flow::event(server, machine, &event).await.receipt();
+    let proof = flow::proof(server, machine, &flow::text(&event, "event_id")).await;
+    flow::text(&proof, "vkey").split('+').next().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_installation_grows_by_one_part_and_by_another() {
+    let Some(main) = harness::postgres::empty_database().await else { return };
+    let Some(one) = harness::postgres::empty_database().await else { return };
+    let Some(two) = harness::postgres::empty_database().await else { return };
+    let grown = |further: &[(&str, u32)]| {
+        let parts = (1..).zip(further);
+        let parts = parts.map(|(number, (url, weight))| format!("{{number={number},url={url:?},weight={weight}}}"));
+        let parts = format!("[{}]", parts.collect::<Vec<_>>().join(","));
+        Home::new().set("database.url", &main.url).set("log.weight", "0").set("log.part", &parts)
+    };
+    let mut chains = Vec::new();
+    let stages = [
+        (Home::new().set("database.url", &main.url), "attache/log"),
+        (grown(&[(&one.url, 1)]), "attache/log/p1"),
+        (grown(&[(&one.url, 0), (&two.url, 1)]), "attache/log/p2"),
+    ];
+    let mut operator = PgConnection::connect(&main.url).await.unwrap();
+    for (stage, (home, of_new)) in stages.iter().enumerate() {
+        if stage > 0 {
+            // A node of another version would write events of the part's computers into the first part.
+            sqlx::query("UPDATE nodes SET last_beat_at = now()").execute(&mut operator).await.unwrap();
+            home.run(&["serve"]).refused(1, &["of the log is new", "runs version 0.0.1", "upgrade or stop it first"]);
+            sqlx::query("DELETE FROM nodes").execute(&mut operator).await.unwrap();
+        }
+        let server = home.serve().await;
+        for _ in 0..3 {
+            let machine = flow::machine(&server).await;
+            let mut chain = Chain::new(&machine);
+            assert_eq!(origin_of(&server, &machine, &mut chain).await, *of_new);
+            chains.push((machine, chain, *of_new));
+        }
+        for (machine, chain, origin) in &mut chains {
+            assert_eq!(origin_of(&server, machine, chain).await, *origin, "a computer stays in its part");
+        }
+        let found = home.run(&["doctor", "--deep", "--json"]).json();
+        let found = found["findings"].as_array().unwrap();
+        let of_logs =
+            found.iter().filter(|one| ["log", "log part", "installation"].contains(&one["about"].as_str().unwrap()));
+        assert!(of_logs.clone().count() >= 2 && of_logs.clone().all(|one| one["state"] == "good"), "{found:?}");
+        let older = r#"INSERT INTO nodes SELECT (jsonb_populate_record(node,
+            '{"id":"00000000-0000-7000-8000-000000000000","version":"0.0.1"}')).* FROM nodes node"#;
+        eventually("the node beats", async || {
+            let mut operator = PgConnection::connect(&main.url).await.unwrap();
+            (sqlx::query(older).execute(&mut operator).await.unwrap().rows_affected() == 1).then_some(())
+        })
+        .await;
+        stop(server).await;
+    }
+    stages[1].0.run(&["serve"]).refused(1, &["the main database knows part 2 of the log"]);
+    stages[0].0.run(&["serve"]).refused(1, &["the main database knows part 1 of the log"]);
 }

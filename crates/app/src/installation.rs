@@ -48,7 +48,7 @@ pub use self::pair::is_lone_log;
 use self::pair::{Found, StartContext, log_pool, log_pool_if_there};
 pub use self::parts::{PartOpener, part_pool};
 pub use self::places::SCHEMA;
-pub use self::refusal::{Mismatch, StartRefusal};
+pub use self::refusal::{Mismatch, StartRefusal, epoch_command};
 pub use self::schema::{DatabasePlan, plan as plan_schema, require as require_schema};
 use crate::config::Settings;
 

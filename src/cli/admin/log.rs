@@ -1,5 +1,8 @@
 //! `attache admin log`: declares new epochs of the event log, and lists its parts.
 
+use std::collections::BTreeMap;
+
+use app::config::LogPartSettings;
 use app::installation::{Declared, declare};
 use clap::Subcommand;
 use domain::act::{ActKind, ActReason};
@@ -37,15 +40,15 @@ pub enum Command {
 
 /// Runs the subcommand.
 pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
+    if context.settings.upstream.url.is_some() {
+        return Err(Failure::refused("there is no embedded log: upstream.url names an external statistics service"));
+    }
     let (reason, part, format) = match command {
         Command::Epoch { reason, part, format } => (reason, part, format),
         Command::Parts(format) => return parts(&format, context).await,
     };
-    if context.settings.upstream.url.is_some() {
-        return Err(Failure::refused("there is no embedded log: upstream.url names an external statistics service"));
-    }
     let AdminContext { settings, clock, rng, .. } = context;
-    let acting = context.acting(by_shell(ActKind::LogEpoch).because(Some(reason.clone())));
+    let acting = context.acting(by_shell(ActKind::LogEpoch).to(json!({ "part": part })).because(Some(reason.clone())));
     let declared = declare(settings, (clock, rng), &acting.store, (part, reason.as_str())).await;
     let Declared { origin, vkey, size } = acting.settle(declared).await.map_err(Failure::caused)?;
     let answer = json!({ "origin": origin, "vkey": vkey, "size": size });
@@ -55,22 +58,27 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     Ok(())
 }
 
-/// Lists the parts of the configuration, with the newest checkpoints that the main database has seen.
+/// Lists the parts of the configuration and of the main database, with the newest checkpoints that it has seen.
 async fn parts(format: &OutputFormat, context: &AdminContext<'_>) -> Done {
     let AdminContext { settings, store, .. } = context;
-    let known = store.log_parts().await.map_err(Failure::caused)?;
-    let first = settings.database.url.as_deref();
-    let further =
-        settings.log.part.iter().map(|part| (LogPart::new(part.number), Some(part.url.as_str()), part.weight));
+    let opened = store.log_parts().await.map_err(Failure::caused)?;
+    let mut known: BTreeMap<LogPart, Option<(Option<&str>, u32)>> =
+        opened.iter().map(|record| (record.part, None)).collect();
+    known.insert(LogPart::FIRST, Some((settings.database.url.as_deref(), settings.log.weight)));
+    known.extend(settings.log.part.iter().map(|part| {
+        let LogPartSettings { number, url, weight } = part;
+        (LogPart::new(*number), Some((Some(url.as_str()), *weight)))
+    }));
     let mut parts: Vec<Value> = Vec::new();
-    for (part, url, weight) in [(LogPart::FIRST, first, settings.log.weight)].into_iter().chain(further) {
+    for (part, configured) in known {
         let log = store.log_remembered(part).await.map_err(Failure::caused)?;
-        let opened = known.iter().find(|record| record.part == part).map(|record| date_time(record.opened_at));
+        let signed = log.as_ref().and_then(|log| log.vkey.split('+').next()).map(str::to_owned);
+        let opened = opened.iter().find(|record| record.part == part).map(|record| date_time(record.opened_at));
         parts.push(json!({
             "part": part,
-            "origin": part.origin(&settings.log.origin),
-            "server": url.map(servers_of),
-            "weight": weight,
+            "origin": signed.unwrap_or_else(|| part.origin(&settings.log.origin)),
+            "server": configured.and_then(|(url, _)| url).map(servers_of),
+            "weight": configured.map(|(_, weight)| weight),
             "size": log.map(|log| log.size),
             "opened_at": opened,
         }));

@@ -2,6 +2,7 @@
 
 use app::config::Settings;
 use app::installation::{Mismatch, is_lone_log};
+use domain::log_part::LogPart;
 use domain::{Clock, reasons};
 use store::{Pool, Store, StoreError};
 
@@ -18,7 +19,7 @@ pub(super) async fn check(
     witnesses: &mut Vec<ClockReference>,
 ) -> Vec<Finding> {
     if settings.upstream.url.is_none() && is_lone_log(settings) {
-        return vec![Finding::bad(DATABASE, Mismatch::FactsMissing, Mismatch::advice())];
+        return vec![Finding::bad(DATABASE, Mismatch::FactsMissing, Mismatch::advice(LogPart::FIRST))];
     }
     if let Some(path) = main.absent_file() {
         let text = format!("{} does not exist yet", path.display());

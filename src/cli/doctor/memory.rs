@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use app::installation::epoch_command;
+use domain::log_part::LogPart;
 use domain::reasons;
 use statistics::log::{Log, MemoryFile};
 
@@ -9,13 +11,16 @@ use super::finding::Finding;
 
 const MEMORY: &str = "checkpoint";
 
-/// The remedy for a halt, in one line.
-const ADVICE: &str = "bring back the database with the newer log, or run `attache admin log epoch --reason …`: docs/operations.md, After a restore or failover";
-
 /// `path`: the node's file; `None` on SQLite.
-pub(super) async fn check(path: Option<PathBuf>, log: &Log) -> Option<Finding> {
+pub(super) async fn check(path: Option<PathBuf>, (part, log): (LogPart, &Log)) -> Option<Finding> {
+    let advice = || {
+        let command = epoch_command(part);
+        format!(
+            "bring back the database with the newer log, or run {command}: docs/operations.md, After a restore or failover"
+        )
+    };
     match log.stored_halt().await {
-        Ok(Some(halt)) => return Some(Finding::bad(MEMORY, halt.reason, ADVICE)),
+        Ok(Some(halt)) => return Some(Finding::bad(MEMORY, halt.reason, advice())),
         Ok(None) => {}
         Err(error) => return Some(Finding::bad(MEMORY, reasons(&error), "check the database's log")),
     }
@@ -36,7 +41,7 @@ pub(super) async fn check(path: Option<PathBuf>, log: &Log) -> Option<Finding> {
         Ok(None) => {
             Finding::good(MEMORY, format!("the log continues that of {} events in {}", stored.size, path.display()))
         }
-        Ok(Some(halt)) => Finding::bad(MEMORY, halt.reason, ADVICE),
+        Ok(Some(halt)) => Finding::bad(MEMORY, halt.reason, advice()),
         Err(error) => Finding::bad(MEMORY, reasons(&error), "check the database's log"),
     })
 }

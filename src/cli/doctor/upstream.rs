@@ -87,18 +87,18 @@ fn signed(LogStatus { tree_size, signed_at, unplaced, .. }: LogStatus, now: Time
 }
 
 /// Reports a missing log if the main database has a checkpoint of one.
-async fn lost(main: &MainDatabase<'_>) -> Option<Finding> {
+async fn lost(main: &MainDatabase<'_>, part: LogPart) -> Option<Finding> {
     // Another check reports a main database that cannot be read.
-    let (_, record) = record(main).await?.ok()?;
+    let (_, record) = record(main, part).await?.ok()?;
     let mismatch = Mismatch::LogMissing { remembered: record.events_min() };
-    record.know_a_log().then(|| Finding::bad(STATISTICS, mismatch, Mismatch::advice()))
+    record.know_a_log().then(|| Finding::bad(STATISTICS, mismatch, Mismatch::advice(part)))
 }
 
 /// Checks that the log belongs to the main database.
 async fn installed(store: &Store, part: LogPart, log: &Log) -> Finding {
     match installation::compare(store, part, log).await {
         Ok(Ok(())) => Finding::good(INSTALLATION, "the log continues the checkpoint in the main database"),
-        Ok(Err(mismatch)) => Finding::bad(INSTALLATION, mismatch, Mismatch::advice()),
+        Ok(Err(mismatch)) => Finding::bad(INSTALLATION, mismatch, Mismatch::advice(part)),
         Err(error) => Finding::bad(INSTALLATION, reasons(&error), "check the database's log"),
     }
 }
@@ -124,8 +124,8 @@ async fn acts(store: &Store, log: &Log, deep: bool) -> Finding {
     }
 }
 
-/// The record of the log in the main database, which must have the current schema; `None` if there is no main database.
-async fn record<'m>(main: &'m MainDatabase<'_>) -> Option<Result<(&'m Store, LogRecord), String>> {
+/// The record of a part of the log in the main database, which must have the current schema; `None` if there is no main database.
+async fn record<'m>(main: &'m MainDatabase<'_>, part: LogPart) -> Option<Result<(&'m Store, LogRecord), String>> {
     if main.absent_file().is_some() {
         return None;
     }
@@ -134,7 +134,7 @@ async fn record<'m>(main: &'m MainDatabase<'_>) -> Option<Result<(&'m Store, Log
         Err(error) => return Some(Err(reasons(error))),
     };
     let record = match store.check_schema().await {
-        Ok(()) => LogRecord::read(store, LogPart::FIRST).await.map_err(|error| reasons(&error)),
+        Ok(()) => LogRecord::read(store, part).await.map_err(|error| reasons(&error)),
         Err(error) => Err(reasons(&error)),
     };
     Some(record.map(|record| (store, record)))
@@ -156,7 +156,12 @@ fn advice(error: &LogError) -> &'static str {
 }
 
 /// Checks of each part of the log. `path`: the node's file with its checkpoint; `None` on SQLite.
-async fn of_log(log: &Log, path: Option<PathBuf>, deep: bool, witnesses: &mut Vec<ClockReference>) -> Vec<Finding> {
+async fn of_log(
+    (part, log): (LogPart, &Log),
+    path: Option<PathBuf>,
+    deep: bool,
+    witnesses: &mut Vec<ClockReference>,
+) -> Vec<Finding> {
     let mut findings = vec![match log.standing().await {
         Ok(standing) => {
             witnesses.push(ClockReference::of_the_past("the log's last signature", standing.signed_at));
@@ -176,7 +181,7 @@ async fn of_log(log: &Log, path: Option<PathBuf>, deep: bool, witnesses: &mut Ve
             "use it to try it out; docs/operations.md, PostgreSQL, names the ways to more events",
         ));
     }
-    findings.extend(memory::check(path, log).await);
+    findings.extend(memory::check(path, (part, log)).await);
     if deep {
         findings.push(read_through("log file", log.pool()).await);
         findings.push(match log.audit().await {
@@ -207,19 +212,18 @@ async fn embedded(
     if settings.database.url.is_none() && !path.exists() {
         let found = format!("{} does not exist yet", path.display());
         let never = Finding::doubtful(STATISTICS, found, "`attache serve` or `attache migrate` creates it");
-        return vec![lost(main).await.unwrap_or(never)];
+        return vec![lost(main, LogPart::FIRST).await.unwrap_or(never)];
     }
     let log = match open_log(settings).await {
         Ok(log) => log,
         Err(error) => {
-            let is_empty = matches!(error, LogError::Store(StoreError::SchemaTooOld { found: 0, .. }));
-            let lost = if is_empty { lost(main).await } else { None };
+            let lost = if is_empty(&error) { lost(main, LogPart::FIRST).await } else { None };
             return vec![lost.unwrap_or_else(|| Finding::bad(STATISTICS, reasons(&error), advice(&error)))];
         }
     };
     let path = settings.database.url.as_ref().map(|_| settings.data.checkpoint());
-    let mut findings = of_log(&log, path, deep, witnesses).await;
-    match record(main).await {
+    let mut findings = of_log((LogPart::FIRST, &log), path, deep, witnesses).await;
+    match record(main, LogPart::FIRST).await {
         Some(Ok((store, _))) => {
             findings.push(installed(store, LogPart::FIRST, &log).await);
             findings.push(acts(store, &log, deep).await);
@@ -247,22 +251,20 @@ async fn parts(
     if settings.log.part.is_empty() {
         return Vec::new();
     }
-    let store = match record(main).await {
-        Some(Ok((store, _))) => Some(store),
-        // Another check reports it.
-        Some(Err(_)) | None => None,
-    };
+    // Another check reports a main database that cannot be read.
+    let store = record(main, LogPart::FIRST).await.and_then(Result::ok).map(|(store, _)| store);
     let mut findings = Vec::new();
     for LogPartSettings { number, url, .. } in &settings.log.part {
         let part = LogPart::new(*number);
         let log = match open_part(settings, url).await {
             Ok(log) => log,
             Err(error) => {
-                findings.push(unopened(&error).of_part(part));
+                let lost = if is_empty(&error) { lost(main, part).await } else { None };
+                findings.push(lost.unwrap_or_else(|| unopened(&error)).of_part(part));
                 continue;
             }
         };
-        let mut of_part = of_log(&log, Some(settings.data.checkpoint_of(part)), deep, witnesses).await;
+        let mut of_part = of_log((part, &log), Some(settings.data.checkpoint_of(part)), deep, witnesses).await;
         if let Some(store) = store {
             of_part.push(installed(store, part, &log).await);
         }
@@ -275,12 +277,13 @@ async fn parts(
 /// A further part that cannot be read. An empty database is one before the first start with it, or a wrong one.
 fn unopened(error: &LogError) -> Finding {
     const AWAY: &str = "correct its url in log.part, or start its database: its computers get 424";
-    match error {
-        LogError::Store(StoreError::SchemaTooOld { found: 0, .. }) => Finding::doubtful(
-            LOG,
-            "its database has no log yet",
-            "`attache serve` creates it; if the part has events, correct its url in log.part",
-        ),
-        error => Finding::bad(LOG, reasons(error), AWAY),
+    if is_empty(error) {
+        return Finding::doubtful(LOG, "its database has no log yet", "`attache serve` creates it");
     }
+    Finding::bad(LOG, reasons(error), AWAY)
+}
+
+/// Whether a database without tables was opened.
+fn is_empty(error: &LogError) -> bool {
+    matches!(error, LogError::Store(StoreError::SchemaTooOld { found: 0, .. }))
 }

@@ -8,6 +8,8 @@
 //! `attache admin log epoch` does the same while nodes run ([`declare`]), for a log with a tree that can grow. It also ends a halt of the
 //! log.
 
+use std::sync::Arc;
+
 use chrono::{NaiveDateTime, TimeDelta};
 use domain::chain::Position;
 use domain::checkpoint::{EPOCH_FORMAT, epoch_of, epoch_origin};
@@ -23,7 +25,7 @@ use store::{Pool, Store};
 use super::error::OpenError;
 use super::log_record::LogRecord;
 use super::pair::{Found, StartContext, is_lone_log, log_pool, log_pool_if_there};
-use super::parts::part_pool;
+use super::parts::{PartOpener, part_pool};
 use super::places::SCHEMA;
 use crate::config::Settings;
 
@@ -37,6 +39,13 @@ pub(super) async fn begin(ground: &StartContext<'_>, id: InstallationId) -> Resu
     let Found { store, is_main_database_empty, log: pool } = ground.look().await?;
     store.migrate().await?;
     let log_record = LogRecord::read(&store, LogPart::FIRST).await?;
+    if let Some(installation) = store.installation().await? {
+        // With a part that is refused, every attempt of the start would begin another epoch.
+        let settings = Arc::new(ground.settings.clone());
+        let registry = Arc::new(ground.settings.registry().map_err(OpenError::Epoch)?);
+        let parts = PartOpener::new(settings, store.clone(), (ground.clock, ground.rng), registry, installation.id);
+        parts.await?.check().await?;
+    }
     let own = match pool {
         Some(pool) if is_main_database_lost || is_main_database_empty => {
             set_aside(pool, &origin).await?;
@@ -86,7 +95,7 @@ pub struct Declared {
 }
 
 /// Starts an epoch of a part of the log in its database while nodes use it; they follow within a second. Refused for a log that `serve
-/// --new-log` would set aside.
+/// --new-log` would set aside. In an empty database, a further part starts with no events.
 #[boxed]
 pub async fn declare(
     settings: &Settings,
@@ -95,24 +104,34 @@ pub async fn declare(
     (part, reason): (LogPart, &str),
 ) -> Result<Declared, OpenError> {
     let ground = StartContext { settings, clock, rng };
-    let refused = || OpenError::Epoch(NO_LOG.to_owned());
+    let refused = || no_log(part);
     let log_record = LogRecord::read(store, part).await?;
     let installation = store.installation().await?.ok_or_else(refused)?;
-    let pool = if part.is_first() {
-        log_pool_if_there(settings, store).await?
+    let (pool, continues) = if part.is_first() {
+        (log_pool_if_there(settings, store).await?.ok_or_else(refused)?, true)
     } else {
         let configured = settings.log.part.iter().find(|configured| configured.number == part.number());
         let pool = part_pool(settings, &configured.ok_or_else(|| no_part(part))?.url).await?;
-        (!pool.is_empty().await?).then_some(pool)
+        let is_empty = pool.is_empty().await?;
+        (pool, !is_empty)
     };
-    let log = ground.log(pool.ok_or_else(refused)?, &part.origin(&settings.log.origin)).await?;
-    let declared = declare_in(&ground, store, (part, &log), (installation.id, &log_record), reason).await;
+    let log = ground.log(pool, &part.origin(&settings.log.origin)).await?;
+    if !continues {
+        log.installation_begin(installation.id).await?;
+    }
+    let declared = declare_in(&ground, store, (part, &log, continues), (installation.id, &log_record), reason).await;
     log.close().await;
     declared
 }
 
-const NO_LOG: &str =
-    "there is no log of this installation whose tree can grow. Stop all nodes and start one with `serve --new-log`";
+fn no_log(part: LogPart) -> OpenError {
+    let remedy = if part.is_first() {
+        "Stop all nodes and start one with `serve --new-log`"
+    } else {
+        "Set its url in log.part to an empty database, and repeat the command"
+    };
+    OpenError::Epoch(format!("there is no log of this installation whose tree can grow. {remedy}"))
+}
 
 fn no_part(part: LogPart) -> OpenError {
     OpenError::Epoch(format!("the configuration has no part {part}: `attache admin log parts` lists them"))
@@ -121,22 +140,25 @@ fn no_part(part: LogPart) -> OpenError {
 async fn declare_in(
     ground: &StartContext<'_>,
     store: &Store,
-    (part, log): (LogPart, &Log),
+    (part, log, continues): (LogPart, &Log, bool),
     (installation, log_record): (InstallationId, &LogRecord),
     reason: &str,
 ) -> Result<Declared, OpenError> {
     if log_record.own(log.installation().await?, log).await?.is_err() || !log.is_intact().await? {
-        return Err(OpenError::Epoch(NO_LOG.to_owned()));
+        return Err(no_log(part));
     }
     let (halted, head) = (log.halted(), log.head().await?);
     let remembered = remembered_by_node(ground.settings, part);
-    let names = [&head.vkey].into_iter().chain(halted.iter().map(|halt| &halt.vkey));
+    let names = [&head.vkey]
+        .into_iter()
+        .chain(halted.iter().map(|halt| &halt.vkey))
+        .chain(log_record.log().map(|log| &log.vkey));
     let names = names.filter_map(|vkey| vkey.split('+').next()).chain(remembered.as_ref().map(SeenCheckpoint::origin));
     let origin = later_origin(ground, &part.origin(&ground.settings.log.origin), names);
     let checkpoint_before = halted.and_then(|halt| halt.checkpoint).or_else(|| newest(remembered, log_record));
     log.begin_epoch(&origin).await?;
     let reason = Some(reason.to_owned());
-    let began = EpochBegan { installation, origin: origin.clone(), continues: true, checkpoint_before, reason };
+    let began = EpochBegan { installation, origin: origin.clone(), continues, checkpoint_before, reason };
     record(ground, log, &began).await?;
     let head = log.head().await?;
     let declared = Declared { origin, vkey: head.vkey.clone(), size: head.size };

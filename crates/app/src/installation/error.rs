@@ -33,7 +33,7 @@ pub enum OpenError {
     )]
     PartMissing(LogPart),
     /// A part does not belong to the main database.
-    #[error("part {part} of the log: {mismatch}")]
+    #[error("part {part} of the log: {mismatch}. {}", Mismatch::advice(*part))]
     Part {
         /// The part.
         part: LogPart,

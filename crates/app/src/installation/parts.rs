@@ -18,6 +18,7 @@ use supervision::periodic::{Next, Pass, PassError};
 
 use super::compare;
 use super::error::OpenError;
+use super::log_record::LogRecord;
 use super::pair::StartContext;
 use super::places::SCHEMA;
 use super::refusal::Mismatch;
@@ -81,10 +82,25 @@ impl PartOpener {
         Ok(())
     }
 
+    /// Opens the parts as a start does, and closes them: an error would refuse the start.
+    #[boxed]
+    pub async fn check(&self) -> Result<(), OpenError> {
+        let checked = self.open().await;
+        for log in self.slots.values().filter_map(PartSlot::get) {
+            log.close().await;
+        }
+        checked
+    }
+
     async fn opened(&self, LogPartSettings { number, url, .. }: &LogPartSettings) -> Result<Log, OpenError> {
         let (part, settings) = (LogPart::new(*number), &self.settings);
         let origin = part.origin(&settings.log.origin);
         let pool = part_pool(settings, url).await?;
+        let record = LogRecord::read(&self.store, part).await?;
+        if record.know_a_log() && pool.is_empty().await? {
+            pool.close().await;
+            return Err(OpenError::Part { part, mismatch: Mismatch::LogMissing { remembered: record.events_min() } });
+        }
         let ground = StartContext { settings, clock: &self.clock, rng: &self.rng };
         let log = ground.log(pool, &origin).await.map_err(|error| match error {
             OpenError::Log(LogError::OtherOrigin { begun, .. }) => {

@@ -1,6 +1,7 @@
 //! Why the main database and the log are refused, and the remedies.
 
 use domain::ids::InstallationId;
+use domain::log_part::LogPart;
 
 use super::places::places;
 use crate::config::Settings;
@@ -98,7 +99,21 @@ impl Mismatch {
     }
 
     /// Both remedies in one line.
-    pub fn advice() -> &'static str {
-        "restore both databases from one backup, or run `attache serve --new-log`, which begins a new epoch of the log"
+    pub fn advice(part: LogPart) -> String {
+        if part.is_first() {
+            return "restore both databases from one backup, or run `attache serve --new-log`, which begins a new epoch of the log"
+                .to_owned();
+        }
+        let command = epoch_command(part);
+        format!(
+            "correct its url in log.part, or restore its database. If its events are lost, {command} begins a new epoch: in this log if it is of \
+             this installation, else in an empty database"
+        )
     }
+}
+
+/// The command for a new epoch of a part of the log while nodes run.
+pub fn epoch_command(part: LogPart) -> String {
+    let option = if part.is_first() { String::new() } else { format!(" --part {part}") };
+    format!("`attache admin log epoch{option} --reason …`")
 }

@@ -3,14 +3,15 @@
 
 use std::path::PathBuf;
 
+use domain::log_part::LogPart;
 use statistics::log::Log;
-use store::{SchemaPlan, Store};
+use store::{Pool, SchemaPlan, Store};
 
 use super::error::OpenError;
 use super::is_main_database_absent;
 use super::pair::log_pool_if_there;
 use super::parts::part_pool;
-use crate::config::Settings;
+use crate::config::{LogPartSettings, Settings};
 
 /// The plan for one database.
 #[derive(Debug)]
@@ -23,9 +24,10 @@ pub struct DatabasePlan {
     pub file: Option<PathBuf>,
 }
 
-/// The change of the tables of all databases by a start. Changes nothing; the log is absent if the service is external.
+/// The change of the tables of all databases by a start, and the unavailable parts of the log. Changes nothing; the log is absent if the
+/// service is external.
 #[boxed]
-pub async fn plan(settings: &Settings) -> Result<Vec<DatabasePlan>, OpenError> {
+pub async fn plan(settings: &Settings) -> Result<(Vec<DatabasePlan>, Vec<LogPart>), OpenError> {
     if is_main_database_absent(settings) {
         return Err(OpenError::Absent("the main database"));
     }
@@ -35,7 +37,7 @@ pub async fn plan(settings: &Settings) -> Result<Vec<DatabasePlan>, OpenError> {
     planned
 }
 
-async fn plans(settings: &Settings, store: &Store) -> Result<Vec<DatabasePlan>, OpenError> {
+async fn plans(settings: &Settings, store: &Store) -> Result<(Vec<DatabasePlan>, Vec<LogPart>), OpenError> {
     let file = |path: PathBuf| settings.database.url.is_none().then_some(path);
     let main = DatabasePlan {
         name: "main".to_owned(),
@@ -43,23 +45,37 @@ async fn plans(settings: &Settings, store: &Store) -> Result<Vec<DatabasePlan>, 
         file: file(settings.data.main_database()),
     };
     if settings.upstream.url.is_some() {
-        return Ok(vec![main]);
+        return Ok((vec![main], Vec::new()));
     }
     let Some(log) = log_pool_if_there(settings, store).await? else { return Err(OpenError::Absent("the event log")) };
     let planned = Log::schema_plan(&log).await;
     log.close().await;
     let mut plans =
         vec![main, DatabasePlan { name: "log".to_owned(), schema: planned?, file: file(settings.data.log()) }];
-    for part in &settings.log.part {
-        let pool = part_pool(settings, &part.url).await?;
+    let (pools, away) = part_pools(settings).await?;
+    for (part, pool) in pools {
         let planned = Log::schema_plan(&pool).await;
         pool.close().await;
-        plans.push(DatabasePlan { name: format!("log part {}", part.number), schema: planned?, file: None });
+        plans.push(DatabasePlan { name: format!("log part {part}"), schema: planned?, file: None });
     }
-    Ok(plans)
+    Ok((plans, away))
 }
 
-/// Refuses databases that `attache migrate` would change. Creates no file.
+/// The databases of the further parts, and the unavailable parts.
+async fn part_pools(settings: &Settings) -> Result<(Vec<(LogPart, Pool)>, Vec<LogPart>), OpenError> {
+    let (mut pools, mut away) = (Vec::new(), Vec::new());
+    for LogPartSettings { number, url, .. } in &settings.log.part {
+        let part = LogPart::new(*number);
+        match part_pool(settings, url).await {
+            Ok(pool) => pools.push((part, pool)),
+            Err(error) if error.is_unavailable() => away.push(part),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok((pools, away))
+}
+
+/// Refuses databases that `attache migrate` would change, except unavailable parts of the log. Creates no file.
 #[boxed]
 pub async fn require(settings: &Settings) -> Result<(), OpenError> {
     if is_main_database_absent(settings) {
@@ -79,5 +95,11 @@ async fn check(settings: &Settings, store: &Store) -> Result<(), OpenError> {
     let Some(log) = log_pool_if_there(settings, store).await? else { return Err(OpenError::Absent("the event log")) };
     let checked = Log::check_schema(&log).await;
     log.close().await;
-    Ok(checked?)
+    checked?;
+    for (_, pool) in part_pools(settings).await?.0 {
+        let checked = Log::check_schema(&pool).await;
+        pool.close().await;
+        checked?;
+    }
+    Ok(())
 }

@@ -54,7 +54,7 @@ impl Halt {
 
 /// The remedies, which the documentation describes step by step.
 const REMEDIES: &str = "Nothing is signed and no event is accepted. Bring back the database with the newer log, or declare a new epoch: \
-    `attache admin log epoch --reason …` (docs/operations.md, After a restore or failover)";
+    `attache admin log epoch --reason …`, with `--part N` for a further part (docs/operations.md, After a restore or failover)";
 
 fn shown(SeenCheckpoint { size, root, .. }: &SeenCheckpoint) -> String {
     format!("{size} events, root {root}")
