@@ -39,6 +39,8 @@ trap 'rm -rf "$copy"' EXIT
 git archive HEAD | tar --extract --directory "$copy"
 for crate in . crates/commands; do
     env -u RUSTFLAGS cargo cyclonedx --quiet --manifest-path "$copy/$crate/Cargo.toml" --format json --target "$target" --override-filename components
+    # Crates of this repository are named by their folders.
+    sed --in-place "s|$copy|/attache|g" "$copy/$crate/components.json"
 done
 
 "$cache/bin/python" packaging/dist.py "$folder/$target/dist/attache" "$folder/$target/client/attache-client" "$out" \

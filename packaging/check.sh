@@ -19,12 +19,18 @@ valid() {
     fi
 }
 
+packages=(*.tar.zst *.whl *.deb *.tgz *.oci.tar *.cdx.json)
+[ ${#packages[@]} -gt 0 ] || { echo "$PWD: no packages" >&2; exit 1; }
 for file in *.whl; do valid "$file" "$python" -m twine check --strict "$file"; done
 for file in *.deb; do valid "$file" lintian --allow-root --fail-on error "$file"; done
 for file in *.tgz; do valid "$file" npm pack --dry-run --offline "./$file"; done
 # The copy reads each blob and compares it with its digest.
 for file in *.oci.tar; do valid "$file" skopeo copy "oci-archive:$file" "dir:$scratch/image"; done
 for file in *.cdx.json; do
+    if grep --only-matching 'file:///[^"]*' "$file" | grep --invert-match '^file:///attache[/#]' >/dev/null; then
+        echo "$file: it names a folder of the machine that built it" >&2
+        exit 1
+    fi
     valid "$file" "$python" -c 'import json, sys
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
