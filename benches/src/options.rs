@@ -60,6 +60,9 @@ pub(crate) struct Options {
     /// PostgreSQL to measure, `postgres://user@address/database`: a cluster on this machine that nothing else uses
     #[arg(long)]
     pub(crate) postgres: Option<String>,
+    /// Another cluster, to measure a log with a part on each of the two
+    #[arg(long, requires = "postgres")]
+    pub(crate) further_postgres: Option<String>,
     /// Path of the report; `-` for the terminal only
     #[arg(long, default_value = "benches/results.md")]
     pub(crate) report: PathBuf,

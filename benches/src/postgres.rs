@@ -1,4 +1,5 @@
-//! Events on PostgreSQL: one, two and three nodes, in turn with the floor of PostgreSQL itself and with a peer.
+//! Events on PostgreSQL: one, two and three nodes, and a node with a log of two parts, in turn with the floor of PostgreSQL
+//! itself and with a peer.
 //!
 //! Each measurement starts its processes on a new database and ends them, because idle nodes use the database too. The CPU time of
 //! PostgreSQL is the sum over all its processes, so no other program may use the cluster during a measurement.
@@ -33,6 +34,8 @@ pub const NAME: &str = "events_postgres";
 const PEER: &str = "Fastify + pg, group commit";
 /// Rate of one node, in rates of the peer.
 const PEER_RATE: f64 = 2.0;
+/// CPU of an event with two parts of the log, as a multiple of the CPU with one part.
+const PARTS_CPU: f64 = 1.10;
 
 /// A cluster that no other program uses.
 struct Cluster {
@@ -47,6 +50,8 @@ struct Cluster {
 enum Kind {
     Floor,
     Nodes(usize),
+    /// One node with a part of the log on each of two clusters, and the connections of one node for each part.
+    Parts,
     Peer,
 }
 
@@ -68,13 +73,18 @@ struct Taken {
 
 /// Measures all kinds in turn.
 pub fn events(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut Report) -> Result<()> {
-    let cluster = Cluster::of(options)?;
+    let first = options.postgres.as_deref().ok_or(
+        "no PostgreSQL to measure: pass --postgres postgres://user@address/database of a cluster on this machine that nothing else uses",
+    )?;
+    let urls = [first].into_iter().chain(options.further_postgres.as_deref());
+    let clusters = urls.map(Cluster::at).collect::<Result<Vec<_>>>()?;
     let mut kinds = vec![Kind::Floor, Kind::Nodes(1), Kind::Nodes(2), Kind::Nodes(3)];
+    kinds.extend(options.further_postgres.as_ref().map(|_| Kind::Parts));
     kinds.extend(options.peers_folder.as_ref().map(|_| Kind::Peer));
     let mut rows: Vec<Row> = kinds.into_iter().map(Row::new).collect();
     for round in 0..options.rounds {
         for row in &mut rows {
-            row.take(&cluster, round, options)?;
+            row.take(&clusters, round, options)?;
         }
     }
     report.text(name, &table(&rows));
@@ -85,7 +95,12 @@ pub fn events(name: &str, options: &Options, _stocks: &mut Stocks, report: &mut 
     let cpu = |sample: &Sample| sample.cpu_us;
     let three = rows[3].all.against(&rows[1].all, cpu);
     report.find(name, Finding::of("CPU of all processes with three nodes, of that with one", three.show(2)));
-    if let Some(peer) = rows.get(4) {
+    if let Some(parts) = rows.iter().find(|row| matches!(row.kind, Kind::Parts)) {
+        let two = parts.all.against(&rows[1].all, cpu);
+        let of_one = Finding::of("CPU of all processes with two parts, of that with one", two.show(2));
+        report.find(name, of_one.should("≤ 1.10", two.at_most(PARTS_CPU)));
+    }
+    if let Some(peer) = rows.iter().find(|row| matches!(row.kind, Kind::Peer)) {
         let one = rows[1].servers.against(&peer.servers, rate);
         let of_peer = Finding::of(format!("rate of one node, of that of {PEER}"), one.show(2));
         report.find(name, of_peer.should("≥ 2", one.at_least(PEER_RATE)));
@@ -127,6 +142,7 @@ impl Kind {
             Self::Nodes(1) => "attache, 1 node",
             Self::Nodes(2) => "attache, 2 nodes",
             Self::Nodes(_) => "attache, 3 nodes",
+            Self::Parts => "attache, 1 node, 2 parts",
             Self::Peer => PEER,
         }
     }
@@ -138,17 +154,25 @@ impl Row {
         Self { kind, servers: contestant(), postgres: contestant(), all: contestant() }
     }
 
-    /// One measurement on a new database.
-    fn take(&mut self, cluster: &Cluster, round: u32, options: &Options) -> Result<()> {
-        let (database, name) = cluster.create()?;
-        let usage_before = cluster.cpu_seconds()?;
+    /// One measurement on new databases.
+    fn take(&mut self, clusters: &[Cluster], round: u32, options: &Options) -> Result<()> {
+        let used = if let Kind::Parts = self.kind { clusters } else { &clusters[..1] };
+        let databases = used.iter().map(Cluster::create).collect::<Result<Vec<_>>>()?;
+        let urls: Vec<&str> = databases.iter().map(|(url, _)| url.as_str()).collect();
+        let usage_before = cpu_seconds(used)?;
         let (taken, begun) = match self.kind {
-            Kind::Floor => (floor(&database, options)?, usage_before),
-            Kind::Nodes(count) => nodes(&database, count, cluster, round, options)?,
-            Kind::Peer => peer(&database, cluster, round, options)?,
+            Kind::Floor => (floor(urls[0], options)?, usage_before),
+            Kind::Nodes(count) => nodes(&urls, count, used, round, options)?,
+            Kind::Parts => {
+                let connections = options.connections * used.len();
+                nodes(&urls, 1, used, round, &Options { connections, ..options.clone() })?
+            }
+            Kind::Peer => peer(urls[0], used, round, options)?,
         };
-        let postgres = cluster.cpu_seconds()? - begun;
-        cluster.remove(&name)?;
+        let postgres = cpu_seconds(used)? - begun;
+        for (cluster, (_, name)) in used.iter().zip(&databases) {
+            cluster.remove(name)?;
+        }
         let Taken { outcomes, status, cpu_seconds, peak_bytes } = taken;
         let each = outcomes.iter().map(|outcome| sample(outcome, status, cpu_seconds, peak_bytes));
         let each: Vec<Sample> = each.collect::<Result<_>>()?;
@@ -189,8 +213,12 @@ fn floor(database: &str, options: &Options) -> Result<Taken> {
 }
 
 /// Events dealt over the nodes: each chain stays with its node. Also returns PostgreSQL's CPU seconds at the start.
-fn nodes(database: &str, count: usize, cluster: &Cluster, round: u32, options: &Options) -> Result<(Taken, f64)> {
-    let more = format!("\n[database]\nurl = \"{database}\"\n");
+fn nodes(urls: &[&str], count: usize, used: &[Cluster], round: u32, options: &Options) -> Result<(Taken, f64)> {
+    let table = |(part, url): (usize, &&str)| match part {
+        0 => format!("\n[database]\nurl = \"{url}\"\n"),
+        _ => format!("[[log.part]]\nnumber = {part}\nurl = \"{url}\"\n"),
+    };
+    let more: String = urls.iter().enumerate().map(table).collect();
     let mut nodes = Vec::new();
     for _ in 0..count {
         nodes.push(Product::start_with(options, Upstream::Embedded, &more)?);
@@ -199,15 +227,15 @@ fn nodes(database: &str, count: usize, cluster: &Cluster, round: u32, options: &
     let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
     let servers: Vec<&Server> = nodes.iter().map(|node| &node.server).collect();
     let size = tree_size(&mut Client::new(addresses[0])?)?;
-    measure(&servers, &addresses, &machines, Some(size), cluster, round, options)
+    measure(&servers, &addresses, &machines, Some(size), used, round, options)
 }
 
-fn peer(database: &str, cluster: &Cluster, round: u32, options: &Options) -> Result<(Taken, f64)> {
+fn peer(database: &str, used: &[Cluster], round: u32, options: &Options) -> Result<(Taken, f64)> {
     let peers = Peers::new(options)?;
     let server = peers.start("events-postgres.mjs", &[database])?;
     let address: SocketAddr = server.ready.parse()?;
     let machines = machines_of(address, options)?;
-    measure(&[&server], &[address], &machines, None, cluster, round, options)
+    measure(&[&server], &[address], &machines, None, used, round, options)
 }
 
 /// Sends events to all addresses at once and waits until the servers have settled; `tree` is the size of their tree before.
@@ -216,7 +244,7 @@ fn measure(
     addresses: &[SocketAddr],
     machines: &[Machine],
     tree: Option<u64>,
-    cluster: &Cluster,
+    used: &[Cluster],
     round: u32,
     options: &Options,
 ) -> Result<(Taken, f64)> {
@@ -229,7 +257,7 @@ fn measure(
     let cpu = || {
         servers.iter().try_fold(0.0, |sum, server| Ok::<_, crate::options::Failure>(sum + server.usage()?.cpu_seconds))
     };
-    let (begun, before) = (cluster.cpu_seconds()?, cpu()?);
+    let (begun, before) = (cpu_seconds(used)?, cpu()?);
     let outcomes: Vec<Outcome> = thread::scope(|scope| {
         let running: Vec<_> = plans
             .iter()
@@ -260,18 +288,20 @@ fn measure(
     Ok((Taken { outcomes, status: 202, cpu_seconds: cpu()? - before, peak_bytes }, begun))
 }
 
+/// CPU time of all processes of these clusters.
+fn cpu_seconds(clusters: &[Cluster]) -> Result<f64> {
+    clusters.iter().try_fold(0.0, |sum, cluster| Ok(sum + cluster.cpu_seconds()?))
+}
+
 impl Cluster {
-    fn of(options: &Options) -> Result<Self> {
-        let url = options.postgres.clone().ok_or(
-            "no PostgreSQL to measure: pass --postgres postgres://user@address/database of a cluster on this machine that nothing else uses",
-        )?;
+    fn at(url: &str) -> Result<Self> {
         // While the connection is open: its process ends with it.
-        let postmaster = on(&url, async |connection| {
+        let postmaster = on(url, async |connection| {
             let backend: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(connection).await?;
             let stat = fs::read_to_string(format!("/proc/{backend}/stat"))?;
             Ok(parent(&stat).ok_or("/proc/…/stat names no parent")?)
         })?;
-        Ok(Self { url, postmaster })
+        Ok(Self { url: url.to_owned(), postmaster })
     }
 
     /// Creates a database; returns its URL and its name.
