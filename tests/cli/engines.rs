@@ -1,13 +1,89 @@
-//! Engines that speak PostgreSQL's protocol: Citus, which keeps the log on another server.
+//! Engines that speak PostgreSQL's protocol: each version of PostgreSQL that is supported, Citus, which keeps the log on another server, and
+//! the engine at `ATTACHE_TEST_ENGINE`. Each prints its row of the table in `docs/operations.md`, PostgreSQL.
 //!
-//! It is in no registry of packages. The recipe is in `docs/operations.md`, PostgreSQL; without it the test is skipped.
+//! Citus is in no registry of packages. The recipe is at that table; without it the test is skipped.
 
 use blackbox::flow;
 use blackbox::process::Home;
 use harness::event::Chain;
-use harness::postgres::{TestCluster, cluster};
+use harness::postgres::{TestCluster, cluster, cluster_of_version};
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+/// The steps of a row, in its order: a server migrates an empty database and starts, the tour records events with proofs and searches, the
+/// doctor reads everything again and the views of the engine, and an event of a further node is proven by the first one.
+async fn row(engine: &str, url: &str) -> String {
+    let home = Home::new().set("database.url", url);
+    let server = home.serve().await;
+    let tour = home.run(&["demo", "--auto", "--url", &server.url, "--page", "http://10.0.0.1/"]);
+    let words = ["claimed by demo@example.com", "the proof is valid", "Bees ("];
+    let has_toured = words.iter().all(|words| tour.stdout.contains(words));
+    let further = Home::new().set("database.url", url).serve().await;
+    let machine = flow::machine(&server).await;
+    let event = Chain::new(&machine).next();
+    let is_taken = flow::event(&further, &machine, &event).await.status == 202;
+    let is_proven =
+        is_taken && flow::proof(&server, &machine, &flow::text(&event, "event_id")).await["status"] == "included";
+    let doctor = home.run(&["doctor", "--deep", "--json"]);
+    let findings = serde_json::from_str::<Value>(&doctor.stdout).unwrap_or_default();
+    let findings = findings["findings"].as_array().cloned().unwrap_or_default();
+    let is_good = |about: &str| findings.iter().any(|one| one["about"] == about && one["state"] == "good");
+    let of_engine = ["database", "tables", "log", "replication", "durability", "connections", "transactions"];
+    let is_well = doctor.code == Some(0) && of_engine.into_iter().all(is_good);
+    let steps = [("tour", has_toured), ("two nodes", is_proven), ("doctor", is_well)];
+    if steps.iter().any(|(_, is_good)| !is_good) {
+        eprintln!("{engine}: {steps:?}\n{tour:?}\n{doctor:?}");
+    }
+    let cells = steps.map(|(_, is_good)| if is_good { "yes" } else { "no" });
+    format!("| {engine} | {} |", cells.join(" | "))
+}
+
+fn documents() -> String {
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md")).unwrap()
+}
+
+async fn version(version: u32) {
+    let Some(cluster) = cluster_of_version(version).await else { return };
+    let row = row(&format!("PostgreSQL {version}"), &cluster.url).await;
+    assert!(documents().lines().any(|line| line.trim() == row), "not in docs/operations.md: {row}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_row_of_postgresql_15() {
+    version(15).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_row_of_postgresql_16() {
+    version(16).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_row_of_postgresql_17() {
+    version(17).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_row_of_postgresql_18() {
+    version(18).await;
+}
+
+/// The engine needs an empty database, which the test does not remove.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_row_of_a_given_engine() {
+    let Ok(url) = std::env::var("ATTACHE_TEST_ENGINE") else {
+        eprintln!("SKIPPED: ATTACHE_TEST_ENGINE is not set: this test has shown nothing");
+        return;
+    };
+    let mut operator = PgConnection::connect(&url).await.unwrap();
+    let said: String = sqlx::query_scalar("SELECT version()").fetch_one(&mut operator).await.unwrap();
+    let name = said.split([',', '(']).next().unwrap().trim();
+    let row = row(name, &url).await;
+    println!("{row}");
+    let documents = documents();
+    let known = documents.lines().map(str::trim).find(|line| line.starts_with(&format!("| {name} |")));
+    assert!(known.is_none_or(|known| known == row), "docs/operations.md has {known:?}");
+}
 
 /// Starts a server with Citus; `None` without it.
 async fn citus() -> Option<(TestCluster, PgConnection)> {

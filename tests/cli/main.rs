@@ -40,7 +40,6 @@ mod objects;
 mod ops;
 mod otlp;
 mod overrides;
-mod postgres_versions;
 mod profile;
 mod proof;
 mod real_tools;
