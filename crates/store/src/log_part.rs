@@ -121,7 +121,7 @@ impl Store {
         Ok(rows_affected == 1)
     }
 
-    /// Stores the first checkpoint of another epoch. Usage is counted from its end on if it has fewer leaves than were counted.
+    /// Stores the first checkpoint of another epoch. Usage is counted, and rules read, from its end on if it has fewer leaves than before.
     #[boxed]
     pub async fn log_begin_epoch(&self, part: LogPart, log: &RememberedLog, now: Timestamp) -> Result<(), StoreError> {
         const SET: [&str; 2] = [
@@ -132,9 +132,14 @@ impl Store {
             "UPDATE usage_cursor SET counted = $2 WHERE id = $1 AND counted > $2",
             "UPDATE log_parts SET counted = $2 WHERE log_part = $1 AND counted > $2",
         ];
+        // First, because the reader of rules locks its cursor before the row of a part.
+        const READ: &str = "UPDATE rule_cursor SET turn = turn + 1, place = CASE WHEN $1 = 0 AND place > $2 THEN $2 ELSE place END WHERE id = 1";
+        const READ_FURTHER: &str = "UPDATE log_parts SET rule_place = $2 WHERE log_part = $1 AND rule_place > $2";
         let (which, row) = if part.is_first() { (0, 1) } else { (1, stored(part)) };
         let size = crate::outbox::number(log.size);
         in_transaction!(&self.pool, |tx| {
+            query(READ).bind(stored(part)).bind(size).execute(&mut *tx).await?;
+            query(READ_FURTHER).bind(stored(part)).bind(size).execute(&mut *tx).await?;
             let set = query(SET[which]).bind(row).bind(&log.vkey).bind(&log.checkpoint).bind(size).bind(now);
             set.execute(&mut *tx).await?;
             query(COUNT[which]).bind(row).bind(size).execute(&mut *tx).await?;

@@ -3,7 +3,7 @@
 use domain::log_part::LogPart;
 use store::installation::RememberedLog;
 use store::machine::{NewMachine, Register};
-use store::pool::scalar;
+use store::pool::{query, scalar};
 use store::usage::UsageDay;
 
 use crate::world::{World, now};
@@ -40,6 +40,23 @@ on_each_database! {
         let parts = store.log_parts().await.unwrap();
         let found: Vec<_> = parts.iter().map(|part| (part.part, part.origin.as_str(), part.log.clone())).collect();
         assert_eq!(found, [(FURTHER, "attache/log/p3", Some(log("c", 5)))]);
+    }
+
+    async fn rules_read_a_smaller_log_of_another_epoch_from_its_end_on(world: &World) {
+        const PLACES: &str = "SELECT c.place, p.rule_place FROM rule_cursor c, log_parts p WHERE p.log_part = 3";
+        let store = &world.store;
+        store.installation_begin(world.rng.uuid_v7(now()).into()).await.unwrap();
+        store.log_part_open(FURTHER, "attache/log/p3", now()).await.unwrap();
+        for sql in ["UPDATE rule_cursor SET place = 9", "UPDATE log_parts SET rule_place = 8"] {
+            query(sql).execute(store.pool().writer()).await.unwrap();
+        }
+        let places = async || -> (i64, i64) { query(PLACES).fetch_optional(store.pool()).await.unwrap().unwrap() };
+        store.log_begin_epoch(FURTHER, &log("c", 5), now()).await.unwrap();
+        assert_eq!(places().await, (9, 5));
+        store.log_begin_epoch(LogPart::FIRST, &log("d", 7), now()).await.unwrap();
+        assert_eq!(places().await, (7, 5));
+        store.log_begin_epoch(LogPart::FIRST, &log("e", 20), now()).await.unwrap();
+        assert_eq!(places().await, (7, 5), "a larger log is read where the reader stopped");
     }
 
     async fn servers_without_parts_may_use_the_tables_until_a_part_is_open(world: &World) {
