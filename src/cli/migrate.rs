@@ -49,7 +49,7 @@ pub async fn run(arguments: Arguments, settings: &Settings) -> Done {
         let shown: Vec<Value> = plans.iter().map(|plan| shown(plan, settings)).collect();
         output::show(
             arguments.json,
-            &json!({ "databases": shown, "rehearsal": rehearsal.map(Rehearsal::json) }),
+            &json!({ "databases": shown, "away": away, "rehearsal": rehearsal.map(Rehearsal::json) }),
             || {
                 let lines = plans.iter().map(|plan| text(plan, settings)).chain(rehearsal.map(Rehearsal::text));
                 lines.collect::<Vec<_>>().join("\n")

@@ -129,6 +129,7 @@ async fn commands_know_the_parts_of_the_log() {
         planned.stdout.contains("log: schema") && planned.stderr.contains("part 1 of the log is away"),
         "{planned:?}"
     );
+    assert_eq!(away.run(&["migrate", "--dry-run", "--json"]).stdout.parse::<Value>().unwrap()["away"], json!([1]));
     let without = Home::new().set("database.url", &main.url);
     let parts = without.run(&["admin", "log", "parts", "--json"]).json();
     assert_eq!((&parts["parts"][1]["part"], &parts["parts"][1]["weight"]), (&json!(1), &json!(null)), "{parts}");
@@ -165,7 +166,21 @@ async fn a_part_whose_database_is_lost_is_refused_until_its_next_epoch() {
         lost.run(&["serve", "--new-log"]).refused(1, &["part 1 of the log", epoch]);
         assert_eq!(origin(), "attache/log", "the refused start has begun no epoch of the first part");
     }
-    let declared = lost.run(&["admin", "log", "epoch", "--part", "1", "--reason", "its disk burnt", "--json"]).json();
+    let epoch =
+        |more: &[&str]| lost.run(&[&["admin", "log", "epoch", "--reason", "its disk burnt", "--json"], more].concat());
+    epoch(&["--part", "1"]).refused(1, &["the database of part 1 is empty", "--lost"]);
+    epoch(&["--part", "0", "--lost"]).refused(1, &["serve --new-log"]);
+    before
+        .run(&["admin", "log", "epoch", "--reason", "none", "--part", "1", "--lost"])
+        .refused(1, &["has the log that the main database remembers"]);
+    let server = before.serve().await;
+    let mut operator = PgConnection::connect(&main.url).await.unwrap();
+    while sqlx::query("SELECT 1 FROM nodes").fetch_optional(&mut operator).await.unwrap().is_none() {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    epoch(&["--part", "1", "--lost"]).refused(1, &["stop all nodes first"]);
+    stop(server).await;
+    let declared = epoch(&["--part", "1", "--lost"]).json();
     assert!(flow::text(&declared, "vkey").starts_with("attache/log/p1/epoch-"), "{declared}");
     let server = lost.serve().await;
     flow::event(&server, &far, &chain.next()).await.refused(409, "chain_conflict");

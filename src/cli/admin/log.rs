@@ -31,6 +31,9 @@ pub enum Command {
         /// Part of the log [default: 0, the log in the main database's server]
         #[arg(long, hide_default_value = true, default_value_t)]
         part: LogPart,
+        /// The database of the part is lost: begin in the empty one at its url, while no node runs
+        #[arg(long, requires = "part")]
+        lost: bool,
         #[command(flatten)]
         format: OutputFormat,
     },
@@ -43,13 +46,14 @@ pub async fn run(command: Command, context: &AdminContext<'_>) -> Done {
     if context.settings.upstream.url.is_some() {
         return Err(Failure::refused("there is no embedded log: upstream.url names an external statistics service"));
     }
-    let (reason, part, format) = match command {
-        Command::Epoch { reason, part, format } => (reason, part, format),
+    let (reason, part, lost, format) = match command {
+        Command::Epoch { reason, part, lost, format } => (reason, part, lost, format),
         Command::Parts(format) => return parts(&format, context).await,
     };
     let AdminContext { settings, clock, rng, .. } = context;
-    let acting = context.acting(by_shell(ActKind::LogEpoch).to(json!({ "part": part })).because(Some(reason.clone())));
-    let declared = declare(settings, (clock, rng), &acting.store, (part, reason.as_str())).await;
+    let acting = context
+        .acting(by_shell(ActKind::LogEpoch).to(json!({ "part": part, "lost": lost })).because(Some(reason.clone())));
+    let declared = declare(settings, (clock, rng), &acting.store, (part, lost), reason.as_str()).await;
     let Declared { origin, vkey, size } = acting.settle(declared).await.map_err(Failure::caused)?;
     let answer = json!({ "origin": origin, "vkey": vkey, "size": size });
     output::show(format.json, &answer, || {

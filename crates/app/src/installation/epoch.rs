@@ -27,6 +27,7 @@ use super::log_record::LogRecord;
 use super::pair::{Found, StartContext, is_lone_log, log_pool, log_pool_if_there};
 use super::parts::{PartOpener, part_pool};
 use super::places::SCHEMA;
+use super::refusal::Mismatch;
 use crate::config::Settings;
 
 /// Starts an epoch and returns the main database and the log.
@@ -95,40 +96,70 @@ pub struct Declared {
 }
 
 /// Starts an epoch of a part of the log in its database while nodes use it; they follow within a second. Refused for a log that `serve
-/// --new-log` would set aside. In an empty database, a further part starts with no events.
+/// --new-log` would set aside. A lost part starts with no events in an empty database,
+/// and is refused while a node runs, which may have its log open.
 #[boxed]
 pub async fn declare(
     settings: &Settings,
     (clock, rng): (&Clock, &Rng),
     store: &Store,
-    (part, reason): (LogPart, &str),
+    (part, is_lost): (LogPart, bool),
+    reason: &str,
 ) -> Result<Declared, OpenError> {
     let ground = StartContext { settings, clock, rng };
     let refused = || no_log(part);
     let log_record = LogRecord::read(store, part).await?;
     let installation = store.installation().await?.ok_or_else(refused)?;
-    let (pool, continues) = if part.is_first() {
-        (log_pool_if_there(settings, store).await?.ok_or_else(refused)?, true)
+    if is_lost {
+        may_be_lost(&ground, store, part, &log_record).await?;
+    }
+    let pool = if part.is_first() {
+        log_pool_if_there(settings, store).await?.ok_or_else(refused)?
     } else {
         let configured = settings.log.part.iter().find(|configured| configured.number == part.number());
         let pool = part_pool(settings, &configured.ok_or_else(|| no_part(part))?.url).await?;
-        let is_empty = pool.is_empty().await?;
-        (pool, !is_empty)
+        if !is_lost && pool.is_empty().await? {
+            pool.close().await;
+            return Err(OpenError::Epoch(format!(
+                "the database of part {part} is empty. Correct its url in log.part; if its events are lost, stop all nodes and repeat the command with --lost"
+            )));
+        }
+        pool
     };
     let log = ground.log(pool, &part.origin(&settings.log.origin)).await?;
-    if !continues {
-        log.installation_begin(installation.id).await?;
-    }
-    let declared = declare_in(&ground, store, (part, &log, continues), (installation.id, &log_record), reason).await;
+    let declared = declare_in(&ground, store, (part, &log, is_lost), (installation.id, &log_record), reason).await;
     log.close().await;
     declared
+}
+
+/// Refuses to begin a part anew that has no events, or that a node has open.
+async fn may_be_lost(
+    ground: &StartContext<'_>,
+    store: &Store,
+    part: LogPart,
+    log_record: &LogRecord,
+) -> Result<(), OpenError> {
+    let refused = |why: String| Err(OpenError::Epoch(why));
+    if part.is_first() {
+        return refused("--lost is for further parts of the log: start with `attache serve --new-log`".to_owned());
+    }
+    if !log_record.know_a_log() {
+        return refused(format!("part {part} had no events that could be lost: start a server, which opens it"));
+    }
+    match store.nodes(ground.clock.now()).await?.into_iter().find(|node| !node.is_silent()) {
+        Some(node) => refused(format!(
+            "node {} runs and may have the log of part {part} open: stop all nodes first",
+            node.place()
+        )),
+        None => Ok(()),
+    }
 }
 
 fn no_log(part: LogPart) -> OpenError {
     let remedy = if part.is_first() {
         "Stop all nodes and start one with `serve --new-log`"
     } else {
-        "Set its url in log.part to an empty database, and repeat the command"
+        "Set its url in log.part to an empty database, and repeat the command with --lost"
     };
     OpenError::Epoch(format!("there is no log of this installation whose tree can grow. {remedy}"))
 }
@@ -140,10 +171,18 @@ fn no_part(part: LogPart) -> OpenError {
 async fn declare_in(
     ground: &StartContext<'_>,
     store: &Store,
-    (part, log, continues): (LogPart, &Log, bool),
+    (part, log, is_lost): (LogPart, &Log, bool),
     (installation, log_record): (InstallationId, &LogRecord),
     reason: &str,
 ) -> Result<Declared, OpenError> {
+    if is_lost {
+        log.installation_begin(installation).await?;
+        if !matches!(log_record.are_continued_by(log).await?, Err(Mismatch::OtherKey)) {
+            return Err(OpenError::Epoch(format!(
+                "the database of part {part} has the log that the main database remembers: repeat the command without --lost"
+            )));
+        }
+    }
     if log_record.own(log.installation().await?, log).await?.is_err() || !log.is_intact().await? {
         return Err(no_log(part));
     }
@@ -158,7 +197,7 @@ async fn declare_in(
     let checkpoint_before = halted.and_then(|halt| halt.checkpoint).or_else(|| newest(remembered, log_record));
     log.begin_epoch(&origin).await?;
     let reason = Some(reason.to_owned());
-    let began = EpochBegan { installation, origin: origin.clone(), continues, checkpoint_before, reason };
+    let began = EpochBegan { installation, origin: origin.clone(), continues: !is_lost, checkpoint_before, reason };
     record(ground, log, &began).await?;
     let head = log.head().await?;
     let declared = Declared { origin, vkey: head.vkey.clone(), size: head.size };

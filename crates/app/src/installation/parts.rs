@@ -61,9 +61,10 @@ impl PartOpener {
         &self.slots
     }
 
-    /// Opens what can be opened. An unavailable server is left for a later call; any other error is returned.
+    /// Opens each part that can be opened. An unavailable server is left for a later call; the first other error is returned at the end.
     #[boxed]
     pub async fn open(&self) -> Result<(), OpenError> {
+        let mut opened = Ok(());
         for part in &self.settings.log.part {
             let Some(slot) = self.slots.get(&LogPart::new(part.number)) else { continue };
             if slot.get().is_some() {
@@ -76,10 +77,10 @@ impl PartOpener {
                     error = domain::reasons(&error),
                     "a part of the log is away: its computers get 424 until it is opened"
                 ),
-                Err(error) => return Err(error),
+                Err(error) => opened = opened.and(Err(error)),
             }
         }
-        Ok(())
+        opened
     }
 
     /// Opens the parts as a start does, and closes them: an error would refuse the start.

@@ -106,8 +106,8 @@ impl Mismatch {
         }
         let command = epoch_command(part);
         format!(
-            "correct its url in log.part, or restore its database. If its events are lost, {command} begins a new epoch: in this log if it is of \
-             this installation, else in an empty database"
+            "correct its url in log.part, or restore its database. If its events are lost, {command} begins a new epoch; with --lost in an empty \
+             database, while no node runs"
         )
     }
 }
