@@ -6,8 +6,8 @@ use blackbox::client::Credential;
 use blackbox::eventually;
 use blackbox::world::{Person, World};
 use client::Client;
-use client::witness::{Witness, WitnessError};
-use domain::checkpoint::VerifierKey;
+use client::witness::{Violation, Witness, WitnessError};
+use domain::checkpoint::{SignerKey, VerifierKey};
 use domain::log_part::LogPart;
 use harness::event::{Chain, Machine};
 use serde_json::{Value, json};
@@ -65,6 +65,9 @@ async fn a_part_that_is_away_refuses_its_own_computers_alone_on_postgres() {
     assert_eq!(keys.iter().map(|key| key.log).collect::<Vec<_>>(), [None, Some(FURTHER)]);
     let key: VerifierKey = keys[1].vkey.parse().unwrap();
     assert!(client.observe(&mut witness, &key).await.unwrap().checkpoint.size >= 3);
+    let elsewhere = SignerKey::draw("attache/log/p7", world.rng()).unwrap();
+    let other = client.observe(&mut Witness::default(), elsewhere.verifier()).await.unwrap_err();
+    assert!(matches!(other, WitnessError::Violation(Violation::OtherKey { .. })), "{other:?}");
     // An id is unique in its part.
     let event = of_far.next();
     world.event(&far, &event).await.receipt();

@@ -143,7 +143,14 @@ impl Client {
     /// it.
     pub async fn observe(&self, witness: &mut Witness, key: &VerifierKey) -> Result<Observation, WitnessError> {
         let seen = witness.seen(key)?;
-        let note = self.checkpoint(self.log_part(key.name()).await?).await?;
+        let part = self.log_part(key.name()).await?;
+        let note = match self.checkpoint(part).await {
+            // A server without this part, which an unavailable part is not, shows another log.
+            Err(error) if error.refusal().is_some_and(|refusal| refusal.status == 404) => {
+                return Err(Violation::OtherKey { origin: key.name().to_owned() }.into());
+            }
+            asked => asked?,
+        };
         let note = String::from_utf8_lossy(&note).into_owned();
         let checkpoint = key.open(&note).map_err(|_| unsigned(key, &note))?;
         if let Some(seen) = &seen {

@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(profile.further_log_keys, [third, epoch]);
         profile.pin("a/log+8+H=".to_owned());
         assert_eq!((profile.log_key.as_deref(), profile.further_log_keys.len()), (Some("a/log+8+H="), 2));
-        // No key of a log is trusted for another one.
+        // A key of another log replaces all keys.
         profile.pin("b/log/p1+9+I=".to_owned());
         assert_eq!((profile.log_key.as_deref(), profile.further_log_keys.len()), (Some("b/log/p1+9+I="), 0));
     }

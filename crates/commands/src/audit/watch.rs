@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::connection::{ProfileConnection, Remote, failed};
-use crate::failure::{Done, Failure};
+use crate::failure::{Done, Failure, FailureKind};
 use crate::output;
 use crate::witness::{NotObserved, observe};
 
@@ -30,7 +30,7 @@ pub struct Arguments {
     /// Trusted log key [default: the keys in the profile, which pins one on first use]
     #[arg(long)]
     vkey: Option<String>,
-    /// Pin this key in the profile, replacing the pinned one of the same part of the log
+    /// Pin this key in the profile, replacing the pinned one of the same part, or all keys of another log
     #[arg(long, requires = "vkey")]
     pin: bool,
     #[command(flatten)]
@@ -61,8 +61,17 @@ async fn watch(arguments: &Arguments) -> Done {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
+        // Each part is observed, and a violation is reported before another failure.
+        let mut failed = None;
         for (key, state) in &mut watched {
-            *state = look(arguments, &connection, key, *state).await?;
+            match look(arguments, &connection, key, *state).await {
+                Ok(next) => *state = next,
+                Err(failure) if failure.kind() == FailureKind::LogViolated => return Err(failure),
+                Err(failure) => failed = failed.or(Some(failure)),
+            }
+        }
+        if let Some(failure) = failed {
+            return Err(failure);
         }
         if arguments.once {
             return Ok(());

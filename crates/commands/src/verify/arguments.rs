@@ -51,7 +51,7 @@ pub struct ProofArguments {
     /// Trusted log key [default: the one pinned in the profile on first use]
     #[arg(long, alias = "key")]
     pub(super) vkey: Option<String>,
-    /// Pin this key in the profile, replacing the pinned one of the same part of the log
+    /// Pin this key in the profile, replacing the pinned one of the same part, or all keys of another log
     #[arg(long, requires = "vkey")]
     pub(super) pin: bool,
     /// Write the fetched proof to a file, for offline verification
