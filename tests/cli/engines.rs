@@ -18,7 +18,8 @@ async fn row(engine: &str, url: &str) -> String {
     let tour = home.run(&["demo", "--auto", "--url", &server.url, "--page", "http://10.0.0.1/"]);
     let words = ["claimed by demo@example.com", "the proof is valid", "Bees ("];
     let has_toured = words.iter().all(|words| tour.stdout.contains(words));
-    let further = Home::new().set("database.url", url).serve().await;
+    let home_of_further = Home::new().set("database.url", url);
+    let further = home_of_further.serve().await;
     let machine = flow::machine(&server).await;
     let event = Chain::new(&machine).next();
     let is_taken = flow::event(&further, &machine, &event).await.status == 202;

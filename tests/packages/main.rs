@@ -399,7 +399,7 @@ fn soak_the_first_build_costs_what_the_readme_says() {
     let planned =
         run(Command::new("make").args(["--dry-run", "run"]).current_dir(&clone).env_remove("CARGO_TARGET_DIR"));
     let build = planned.trim().strip_prefix("cargo run ").and_then(|line| line.strip_suffix(" -- serve"));
-    let build = format!("cargo fetch --locked && cargo build --quiet {} && times", build.expect(&planned));
+    let build = format!("cargo fetch --quiet --locked && cargo build --quiet {} && times", build.expect(&planned));
     let mut shell = Command::new("bash");
     shell.args(["-c", &build]).current_dir(&clone).env_remove("CARGO_TARGET_DIR").env_remove("CARGO_INCREMENTAL");
     let began = std::time::Instant::now();
