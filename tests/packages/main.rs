@@ -113,16 +113,26 @@ fn clean(program: &Path, home: &Path) -> Command {
     command
 }
 
-/// Takes the tour with an installed program.
+/// Takes the tour with an installed program; where this user may, once more with no network but the loopback.
 #[track_caller]
 fn tour(program: &Path) {
-    let home = tempfile::tempdir().unwrap();
-    let mut command = clean(program, home.path());
-    // Another server may use the default port of this computer.
-    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let said = run(command.args(TOUR).env("ATTACHE_HTTP__BIND", unused.to_string()));
-    assert!(said.contains("the proof is valid") && said.contains("Bees ("), "{said}");
-    assert!(said.contains("The server of the tour has ended"), "{said}");
+    const UNPLUGGED: [&str; 4] = ["--net", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""];
+    let may = Command::new("unshare").args(UNPLUGGED).arg("true").output().is_ok_and(|done| done.status.success());
+    if !may {
+        eprintln!("SKIPPED: this user may not leave the network: the tour was taken with it only");
+    }
+    for is_unplugged in [false, true].into_iter().take(if may { 2 } else { 1 }) {
+        let home = tempfile::tempdir().unwrap();
+        let mut command = clean(if is_unplugged { Path::new("unshare") } else { program }, home.path());
+        if is_unplugged {
+            command.args(UNPLUGGED).arg(program).env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin");
+        }
+        // Another server may use the default port of this computer.
+        let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let said = run(command.args(TOUR).env("ATTACHE_HTTP__BIND", unused.to_string()));
+        assert!(said.contains("the proof is valid") && said.contains("Bees ("), "{said}");
+        assert!(said.contains("The server of the tour has ended"), "{said}");
+    }
 }
 
 /// The only file in a folder with this ending.
@@ -200,6 +210,23 @@ fn a_wheel_installs_the_program_with_pip() {
     tour(&folder.path().join("bin/attache"));
 }
 
+/// The other installers of the README, without an index of packages.
+#[test]
+fn a_wheel_installs_the_program_with_uv_and_pipx() {
+    let Some(out) = made("wheel", &["python3"]) else { return };
+    let Some(python) = with(Packages::Packages) else { return };
+    let wheel = only(out.path(), ".whl");
+    for installer in [&["uv", "tool", "install"][..], &["pipx", "install"]] {
+        let home = tempfile::tempdir().unwrap();
+        let mut install = clean(&python, home.path());
+        install.arg("-m").args(installer).arg(&wheel).env("PATH", std::env::var("PATH").unwrap());
+        let settings =
+            [("UV_OFFLINE", "1"), ("UV_NO_INDEX", "1"), ("UV_PYTHON_DOWNLOADS", "never"), ("PIP_NO_INDEX", "1")];
+        run(install.envs(settings).env("PIP_DISABLE_PIP_VERSION_CHECK", "1"));
+        tour(&home.path().join(".local/bin/attache"));
+    }
+}
+
 #[test]
 fn npm_packages_start_the_program_and_end_as_it_ends() {
     let Some(out) = made("npm", &["npm", "node"]) else { return };
@@ -217,6 +244,16 @@ fn npm_packages_start_the_program_and_end_as_it_ends() {
     let wrong = clean(&program, home.path()).args(["status", "--url", "http://127.0.0.1:1"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(7), "{wrong:?}");
     tour(&program);
+    // Without an installation.
+    let mut npx = clean(Path::new("npx"), home.path());
+    npx.arg("--yes").env("PATH", std::env::var("PATH").unwrap()).env("npm_config_offline", "true");
+    for package in fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().path()) {
+        if package.extension().is_some_and(|end| end == "tgz") {
+            npx.arg("--package").arg(package);
+        }
+    }
+    let said = run(npx.env("npm_config_loglevel", "silent").args(["attache", "--version"]));
+    assert!(said.contains(&format!("attache {VERSION}")), "{said}");
 }
 
 /// Verifies a proof without a server with an installed client, under both of its names.
