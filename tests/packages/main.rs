@@ -84,11 +84,18 @@ fn installed_with_pip(wheel: &Path) -> TempDir {
     folder
 }
 
-/// Installs both npm packages of a program into an empty folder. The README names the packages of the server.
-fn installed_with_npm(out: &Path, name: &str) -> TempDir {
+/// The npm packages of a program: one that people name, and one for this platform.
+#[track_caller]
+fn npm_packages(out: &Path) -> Vec<PathBuf> {
     let packages = fs::read_dir(out).unwrap().map(|entry| entry.unwrap().path());
     let packages: Vec<PathBuf> = packages.filter(|path| path.extension().is_some_and(|end| end == "tgz")).collect();
     assert_eq!(packages.len(), 2, "{packages:?}");
+    packages
+}
+
+/// Installs both npm packages of a program into an empty folder. The README names the packages of the server.
+fn installed_with_npm(out: &Path, name: &str) -> TempDir {
+    npm_packages(out);
     let folder = tempfile::tempdir().unwrap();
     let line = printed(&format!("attache-server-{VERSION}.tgz")).replace("attache-server", name);
     let mut npm = shell(&line, out);
@@ -247,10 +254,8 @@ fn npm_packages_start_the_program_and_end_as_it_ends() {
     // Without an installation.
     let mut npx = clean(Path::new("npx"), home.path());
     npx.arg("--yes").env("PATH", std::env::var("PATH").unwrap()).env("npm_config_offline", "true");
-    for package in fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().path()) {
-        if package.extension().is_some_and(|end| end == "tgz") {
-            npx.arg("--package").arg(package);
-        }
+    for package in npm_packages(out.path()) {
+        npx.arg("--package").arg(package);
     }
     let said = run(npx.env("npm_config_loglevel", "silent").args(["attache", "--version"]));
     assert!(said.contains(&format!("attache {VERSION}")), "{said}");
