@@ -121,6 +121,13 @@ tools:
 	$(call debian,PATH="$$PATH:/usr/sbin"; command -v haproxy && command -v nginx && command -v caddy && command -v systemd-analyze,caddy haproxy nginx-light systemd,"caddy$(comma) haproxy$(comma) nginx and systemd-analyze are needed for the tests of docs/deploy: install them")
 	@# The validators of packages.
 	$(call debian,command -v lintian && command -v skopeo && command -v zstd,lintian skopeo zstd,"lintian$(comma) skopeo and zstd are needed for the tests of packages: install them")
+	@# An empty Debian, in which a test installs the package.
+	$(call debian,command -v mmdebstrap,mmdebstrap,"mmdebstrap is needed for the test of the Debian package: install it")
+	@archive="$(CACHE)/debian-$$(. /etc/os-release; echo "$$VERSION_CODENAME").tar"; \
+	if [ ! -e "$$archive" ] && command -v mmdebstrap >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		mkdir -p "$(CACHE)" && mmdebstrap --quiet --variant=minbase --include=adduser,ca-certificates "$$(. /etc/os-release; echo "$$VERSION_CODENAME")" "$$archive.new.tar" && \
+		mv "$$archive.new.tar" "$$archive"; \
+	fi
 	$(call debian,command -v chromedriver,chromium chromium-driver,"Chromium and its chromedriver are needed for the tests of the pages: install them")
 	$(call debian,command -v node && command -v npm,nodejs npm,"Node.js 18 or newer and npm are needed for the tests of pages and sign-in: install them")
 	@# A folder per lock file; `harness::npm` uses the same path.

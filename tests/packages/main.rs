@@ -4,10 +4,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
+mod debian;
 mod walk;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -175,36 +175,6 @@ fn an_archive_has_all_that_a_machine_needs() {
     let own = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("config.toml")).unwrap();
     assert_eq!(text("config.toml"), own);
     tour(&folder.join("attache"));
-}
-
-#[test]
-fn a_debian_package_has_unit_manual_and_configuration_where_debian_has_them() {
-    let Some(out) = made("debian", &["dpkg-deb"]) else { return };
-    let package = only(out.path(), ".deb");
-    assert!(printed(package.file_name().unwrap().to_str().unwrap()).starts_with("sudo apt install ./"));
-    let said = run(Command::new("dpkg-deb").arg("--info").arg(&package));
-    for part in [" Package: attache\n", &format!(" Version: {VERSION}\n"), " Depends: adduser, libc6 (>= 2."] {
-        assert!(said.contains(part), "{part}: {said}");
-    }
-    let listed = run(Command::new("dpkg-deb").arg("--contents").arg(&package));
-    assert!(listed.lines().all(|line| line.contains(" root/root ")), "{listed}");
-    let root = tempfile::tempdir().unwrap();
-    run(Command::new("dpkg-deb").arg("--raw-extract").arg(&package).arg(root.path()));
-    let path = |path: &str| root.path().join(path);
-    let unit = fs::read_to_string(path("usr/lib/systemd/system/attache.service")).unwrap();
-    assert!(unit.contains("ExecStart=/usr/bin/attache serve --config /etc/attache/config.toml"), "{unit}");
-    assert_eq!(fs::read_to_string(path("DEBIAN/conffiles")).unwrap(), "/etc/attache/config.toml\n");
-    for script in ["postinst", "prerm", "postrm"] {
-        assert_eq!(fs::metadata(path("DEBIAN").join(script)).unwrap().permissions().mode() & 0o777, 0o755);
-        run(Command::new("sh").arg("-n").arg(path("DEBIAN").join(script)));
-    }
-    run(Command::new("md5sum").args(["--check", "--strict", "DEBIAN/md5sums"]).current_dir(root.path()));
-    let program = path("usr/bin/attache");
-    let settings = fs::read_to_string(path("etc/attache/config.toml")).unwrap();
-    assert!(settings.contains("\ndir = \"/var/lib/attache\" #"), "where the unit keeps its data");
-    let mut check = clean(&program, root.path());
-    run(check.arg("--config").arg(path("etc/attache/config.toml")).arg("check"));
-    tour(&program);
 }
 
 #[test]
