@@ -9,6 +9,7 @@
 //! - [`postgres`]: a database for each test, in the cluster that the test run started.
 //! - [`python`]: environments of the packages that tests use from `PyPI`.
 //! - [`relay`]: a relay to a database, which loses or holds data.
+//! - [`s3`]: a real S3 server.
 //! - [`smtp`]: a real mail server that stores received mails.
 //! - [`statements`]: a relay that counts the statements on the way to PostgreSQL.
 //! - [`upstream`]: a fake statistics service that records requests, checks them against the contract, and fails on request.
@@ -25,6 +26,7 @@ pub mod oidc;
 pub mod postgres;
 pub mod python;
 pub mod relay;
+pub mod s3;
 pub mod smtp;
 pub mod statements;
 pub mod upstream;

@@ -25,6 +25,8 @@ pub enum Packages {
     Pgvector,
     /// Schemathesis, which generates requests from the description of an HTTP API.
     Schemathesis,
+    /// An S3 server.
+    Seaweedfs,
     /// A mail server.
     Smtp,
     /// The library of Standard Webhooks.
@@ -43,6 +45,7 @@ impl Packages {
             Self::Packages => ("packages", include_bytes!("../../python/packages.txt")),
             Self::Pgvector => ("pgvector", include_bytes!("../../python/pgvector.txt")),
             Self::Schemathesis => ("schemathesis", include_bytes!("../../python/schemathesis.txt")),
+            Self::Seaweedfs => ("seaweedfs", include_bytes!("../../python/seaweedfs.txt")),
             Self::Webhooks => ("webhooks", include_bytes!("../../python/webhooks.txt")),
             Self::Smtp => ("smtp", include_bytes!("../../python/smtp.txt")),
         }
