@@ -12,6 +12,7 @@ use sqlx::{Connection, PgConnection};
 use sqlx_macros::FromRow;
 use uuid::Uuid;
 
+use crate::archive::Bodies;
 use crate::ledger::{Ledger, Sent};
 use crate::load::lock;
 use crate::merkle::{Hash, is_consistent, leaf, root_of_path, roots, sha256};
@@ -115,7 +116,15 @@ async fn judge_log(world: &World, observer: &Observer, url: &str, ledger: &Ledge
         (tree.size == size && tree.waiting == 0).then_some(())
     })
     .await;
-    let (leaves, usage) = judge_events(&mut database, ledger).await;
+    let mut bodies = match world.files() {
+        Some(files) => Some(Bodies::of(&mut database, files).await),
+        None => None,
+    };
+    let (leaves, usage) = judge_events(&mut database, ledger, bodies.as_mut()).await;
+    if let Some(Bodies { read, .. }) = bodies {
+        eprintln!("part {}: {read} bodies were in the archive only", observer.part);
+        assert!(read > 0, "a run without moved bodies shows nothing");
+    }
     judge_tree((world, observer), &mut database, &leaves).await;
     let proofs = judge_proofs((world, observer), ledger, &leaves).await;
     let (sizes, looks) = observer.seen();
@@ -150,11 +159,18 @@ pub async fn judge_stored(world: &World) {
 
 /// Each row is an acknowledged event with its receipt, seal and leaf; chains are dense and linked. Returns the hashes of the leaves in the
 /// order of the tree, and the events of each identity and day.
-async fn judge_events(database: &mut PgConnection, ledger: &Ledger) -> (Vec<Hash>, BTreeMap<(String, i64), i64>) {
+async fn judge_events(
+    database: &mut PgConnection,
+    ledger: &Ledger,
+    mut bodies: Option<&mut Bodies>,
+) -> (Vec<Hash>, BTreeMap<(String, i64), i64>) {
     let (mut leaves, mut usage, mut seen) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
     let mut chains: BTreeMap<(Uuid, String), Links> = BTreeMap::new();
     let mut rows = sqlx::query_as::<_, StoredEvent>(EVENTS).fetch(&mut *database);
-    while let Some(event) = rows.try_next().await.unwrap() {
+    while let Some(mut event) = rows.try_next().await.unwrap() {
+        if let (Some(bodies), Some(place), true) = (&mut bodies, event.leaf_index, event.canonical.is_empty()) {
+            event.canonical = bodies.body(place).await;
+        }
         let id = event.event_id.to_string();
         let sent = ledger.events.get(&id).unwrap_or_else(|| panic!("{id} was never sent"));
         assert!(seen.insert(event.event_id), "{id} is stored twice");

@@ -15,6 +15,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod administrator;
+mod archive;
 mod availability;
 mod clocks;
 mod connections;

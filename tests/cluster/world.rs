@@ -45,6 +45,8 @@ pub struct Differences {
     pub further: Option<(String, String)>,
     /// Settings of all nodes, in addition to the settings of [`node_home`].
     pub settings: Vec<(&'static str, String)>,
+    /// URL of the objects of the log's archive, if the settings have one.
+    pub files: Option<String>,
     /// The program of all nodes; `None` for the tested program.
     pub program: Option<PathBuf>,
 }
@@ -198,6 +200,11 @@ impl World {
     pub fn databases(&self) -> Vec<String> {
         let further = self.differences.further.iter().map(|(_, direct)| direct.clone());
         [self.database.clone()].into_iter().chain(further).collect()
+    }
+
+    /// URL of the objects of the log's archive, if it has one.
+    pub fn files(&self) -> Option<&str> {
+        self.differences.files.as_deref()
     }
 
     /// The address for a balancer.
