@@ -64,6 +64,8 @@ kinds! {
     Meter = "meter", PERIODIC;
     /// Adds new events of the embedded log to the sums of their sessions.
     AgentSessions = "agent_sessions", PERIODIC;
+    /// Moves the bodies of old events of the embedded log into an object store.
+    Archive = "archive", PERIODIC;
     /// Commits held events, many in one transaction.
     Hold = "hold", GROUPED;
     /// Sends mail.

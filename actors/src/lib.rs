@@ -8,6 +8,7 @@ extern crate domain;
 
 pub mod agent_sessions;
 pub mod anchor;
+pub mod archive;
 pub mod backfill;
 pub mod budget;
 pub mod claim;

@@ -53,11 +53,11 @@ impl Pass for Sequence {
 }
 
 /// The labels of the metrics of a part: none for the first one, which every installation has.
-fn labels_of(part: LogPart) -> Vec<Label> {
+pub(crate) fn labels_of(part: LogPart) -> Vec<Label> {
     if part.is_first() { Vec::new() } else { vec![Label::new("part", part.to_string())] }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a float; trees stay far below 2^52 leaves")]
-fn as_f64(size: u64) -> f64 {
+pub(crate) fn as_f64(size: u64) -> f64 {
     size as f64
 }

@@ -59,6 +59,9 @@ const UPSTREAM: &str = "upstream";
 /// Name of the part *further parts of the log*.
 const LOG_PARTS: &str = "log_parts";
 
+/// Name of the part *archive of the log*.
+const ARCHIVE: &str = "archive";
+
 /// Name of the part *witnesses of the log*.
 const WITNESS: &str = "witness";
 
@@ -104,8 +107,8 @@ pub(super) struct Failing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
-    /// Failures that do not make the server unready: failures of an external statistics service, of further parts of the log or of
-    /// witnesses, differences between nodes, acts of operators that wait, overridden settings, pauses, and a drain.
+    /// Failures that do not make the server unready: failures of an external statistics service, of further parts of the log, of its archive or
+    /// of witnesses, differences between nodes, acts of operators that wait, overridden settings, pauses, and a drain.
     pub(super) degraded: Vec<Failing>,
 }
 
@@ -145,6 +148,9 @@ impl Readiness {
         let nodes = app.nodes.seen().differences.into_iter().map(|found| Failing { part: NODES, reason: found.text });
         let witnesses = app.witnesses.iter().flat_map(Witnesses::faults);
         let witnesses = witnesses.map(|reason| Failing { part: WITNESS, reason });
+        let archives =
+            app.upstream.logs().into_iter().flat_map(Logs::iter).filter_map(|(_, log)| log.archive()?.fault());
+        let archives = archives.map(|reason| Failing { part: ARCHIVE, reason });
         let overridden = app.live.overrides();
         let part = |reason| Failing { part: OVERRIDES, reason };
         let in_force = overridden.in_force.iter().map(described);
@@ -154,8 +160,15 @@ impl Readiness {
         let pauses = app.pauses.in_force().into_iter();
         let pauses = pauses.map(|pause| Failing { part: PAUSES, reason: pause.to_string() });
         let drain = phases.drained_by().map(|by| Failing { part: DRAIN, reason: format!("drained {by}") });
-        let degraded =
-            upstream.into_iter().chain(nodes).chain(witnesses).chain(overrides).chain(pauses).chain(drain).collect();
+        let degraded = upstream
+            .into_iter()
+            .chain(nodes)
+            .chain(witnesses)
+            .chain(archives)
+            .chain(overrides)
+            .chain(pauses)
+            .chain(drain)
+            .collect();
         let mut report = Report { degraded, ..Report::default() };
         let (store, reads, log, parts, acts, tree) = tokio::join!(
             self.store.answer(pace, || {

@@ -42,14 +42,24 @@ pub enum Command {
         backup: BackupArgs,
     },
     /// Verify a backup: its files, all events, all chains, the tree and its signature
-    Verify(BackupArgs),
+    Verify(CheckedArgs),
     /// Verify a backup and install it into data.dir, which must not contain a database
     Restore {
         #[command(flatten)]
         because: Because,
         #[command(flatten)]
-        backup: BackupArgs,
+        backup: CheckedArgs,
     },
+}
+
+/// Options of the subcommands that verify a backup.
+#[derive(Debug, Args)]
+pub struct CheckedArgs {
+    #[command(flatten)]
+    backup: BackupArgs,
+    /// Do not verify events, for a log whose archive is away
+    #[arg(long)]
+    without_archive: bool,
 }
 
 /// Options of all subcommands.
@@ -66,10 +76,8 @@ pub struct BackupArgs {
 pub async fn run(command: Command, settings: &Settings) -> Done {
     match command {
         Command::Create { because, backup: BackupArgs { path, json } } => create(&path, json, because, settings).await,
-        Command::Verify(BackupArgs { path, json }) => verify(&path, json).await,
-        Command::Restore { because, backup: BackupArgs { path, json } } => {
-            restore(&path, json, because, settings).await
-        }
+        Command::Verify(backup) => verify(backup, settings).await,
+        Command::Restore { because, backup } => restore(backup, because, settings).await,
     }
 }
 
@@ -136,17 +144,21 @@ async fn the_log_was_never_there(settings: &Settings) -> Done {
     }
 }
 
-async fn verify(path: &Path, json: bool) -> Done {
+async fn verify(checked: CheckedArgs, settings: &Settings) -> Done {
+    let CheckedArgs { backup: BackupArgs { path, json }, without_archive } = checked;
+    let path = path.as_path();
     let manifest = Manifest::read(path)?;
     manifest.compare(path)?;
-    let content = Content::read(path, &manifest).await?;
+    let content = Content::read(path, &manifest, (settings, !without_archive)).await?;
     output::show(json, &content.shown(&manifest), || {
         format!("{} is complete and consistent\n{}", path.display(), content.text(&manifest))
     });
     Ok(())
 }
 
-async fn restore(path: &Path, json: bool, because: Because, settings: &Settings) -> Done {
+async fn restore(checked: CheckedArgs, because: Because, settings: &Settings) -> Done {
+    let CheckedArgs { backup: BackupArgs { path, json }, without_archive } = checked;
+    let path = path.as_path();
     embedded_only(settings, "pg_restore --clean --if-exists --dbname \"$DATABASE_URL\" attache.dump")?;
     let into = &settings.data.dir;
     if let Some(there) = [MAIN_DATABASE, LOG].into_iter().find(|name| into.join(name).exists()) {
@@ -159,7 +171,7 @@ async fn restore(path: &Path, json: bool, because: Because, settings: &Settings)
     manifest.compare(path)?;
     let staging = Staging::copy(path, &manifest, into)?;
     bring_up_to_date(staging.place(), &manifest, because, settings).await?;
-    let content = Content::read(staging.place(), &manifest).await?;
+    let content = Content::read(staging.place(), &manifest, (settings, !without_archive)).await?;
     staging.settle()?;
     output::show(json, &content.shown(&manifest), || {
         format!(

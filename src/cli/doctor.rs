@@ -1,5 +1,6 @@
 //! `attache doctor`: diagnoses the environment of the server and gives advice. It can run before the first start or while the server runs.
 
+mod archive;
 mod clock;
 mod data;
 mod database;

@@ -16,12 +16,14 @@ pub async fn open_store(settings: &Settings) -> Result<Store, Failure> {
 /// Opens the embedded log for reading, also while a server runs on it.
 pub async fn open_log(settings: &Settings) -> Result<Log, LogError> {
     let pool = Pool::open(&settings.database, &settings.data.log(), Some(SCHEMA)).await?;
-    Log::open_copy(pool, &Clock::system(), &Rng::system()).await
+    let log = Log::open_copy(pool, &Clock::system(), &Rng::system()).await?;
+    Ok(log.with_archive(settings.log.archive()))
 }
 
 /// Opens a further part of the log for reading.
 pub async fn open_part(settings: &Settings, url: &str) -> Result<Log, LogError> {
-    Log::open_copy(part_pool(settings, url).await?, &Clock::system(), &Rng::system()).await
+    let log = Log::open_copy(part_pool(settings, url).await?, &Clock::system(), &Rng::system()).await?;
+    Ok(log.with_archive(settings.log.archive()))
 }
 
 /// The same as [`open_store`]; `None` if the database does not exist.

@@ -11,6 +11,7 @@ mod add;
 mod add_folder;
 mod admin;
 mod agent;
+mod archive;
 mod attach;
 mod audit;
 mod backup;

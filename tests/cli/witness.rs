@@ -16,7 +16,7 @@ async fn checkpoint(server: &Server) -> String {
     String::from_utf8(Client::new().get(&url, Credential::None).await.body.to_vec()).unwrap()
 }
 
-async fn readiness(server: &Server) -> Value {
+pub async fn readiness(server: &Server) -> Value {
     Client::new().get(&format!("{}/readyz", server.operator), Credential::None).await.json()
 }
 

@@ -372,3 +372,45 @@ async fn before_matches_of_rules_are_written() {
 async fn after_matches_of_rules_were_written() {
     dies_while_matching("rule.written").await;
 }
+
+/// The server dies between the archive and the database, and loses no body.
+async fn dies_while_archiving(place: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", folder.path().display());
+    let home = Home::new().set("log.archive.url", &url).set("log.archive.keep", "0s");
+    let server = home.serve().await;
+    let machine = flow::machine(&server).await;
+    let mut chain = Chain::new(&machine);
+    let mut ids = Vec::new();
+    let mut send = async |server: &Server, count: usize| {
+        for _ in 0..count {
+            let event = chain.next();
+            flow::event(server, &machine, &event).await.receipt();
+            ids.push(flow::text(&event, "event_id"));
+        }
+        ids.clone()
+    };
+    send(&server, 255).await;
+    drop(server);
+    let mut server = home.serve_failing(&format!("{place}=1*return")).await;
+    let ids = send(&server, 1).await;
+    assert_eq!(server.process.exit().await.code(), None, "{place}: it ended by a signal of its own");
+    let server = home.serve().await;
+    let removed = "attache_archive_removed 256";
+    eventually("the bodies have left the database", async || {
+        let metrics = Client::new().get(&format!("{}/metrics", server.operator), Credential::None).await;
+        String::from_utf8_lossy(&metrics.body).contains(removed).then_some(())
+    })
+    .await;
+    for id in &ids {
+        flow::proof(&server, &machine, id).await;
+    }
+    home.run(&["doctor", "--deep"]).said();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_death_between_archive_and_database_loses_no_body() {
+    for place in ["archive.put", "archive.remove"] {
+        dies_while_archiving(place).await;
+    }
+}

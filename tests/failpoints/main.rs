@@ -18,6 +18,7 @@
 //! | `mail.look`, `mail.sent` | the mailer looks for due mail; a mail was sent and is not marked |
 //! | `top.drawn` | `attache top`, after each frame |
 //! | `lookup.read` | PostgreSQL: before computers are looked up by their secrets |
+//! | `archive.pass`, `archive.put`, `archive.remove` | each pass of the archive; bundles are written, a bundle was compared, and the database does not know it yet |
 //! | `epoch.begun`, `epoch.recorded` | a new epoch of the log has its key; its record is appended, not yet in the main database |
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use actors::agent_sessions::SessionFollower;
 use actors::anchor::Anchor;
+use actors::archive::ArchivePass;
 use actors::backfill::Backfill;
 use actors::budget::BudgetKeeper;
 use actors::claim::Claims;
@@ -60,6 +61,11 @@ const METER_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from
 
 /// Rest of the actor that adds events to sessions, which the local sequencer wakes.
 const SESSIONS_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(20));
+/// Pause between two passes that write the archive.
+const ARCHIVE_EVERY: Duration = Duration::from_secs(2);
+
+/// Rest of the actor that writes the archive. The local sequencer wakes it; bodies leave the database late by this much.
+const ARCHIVE_REST: (Duration, Duration) = (Duration::from_secs(4), Duration::from_mins(1));
 /// Rest of the reader of recorded events, which the local sequencer wakes. Messages that wait for their time are late by this much.
 const RULE_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
 
@@ -95,6 +101,8 @@ struct PartWakers {
     followed: Waker,
     /// A checkpoint was signed: the anchor.
     signed: Waker,
+    /// The tree has grown: the actor that writes the archive.
+    archived: Waker,
 }
 
 pub(super) struct Supervised<'s> {
@@ -171,12 +179,12 @@ impl Supervised<'_> {
 
     /// The actors of a part.
     fn part(&self, part: LogPart, slot: &PartSlot, wakers: &PartWakers) -> Vec<ChildSpec> {
-        let PartWakers { appended, grown, followed, signed } = wakers;
+        let PartWakers { appended, grown, followed, signed, archived } = wakers;
         let sequence = Sequence {
             part,
             log: slot.clone(),
             events_max: SEQUENCE_MAX,
-            grown: vec![grown.clone(), followed.clone(), self.wakers.recorded.clone(), signed.clone()],
+            grown: vec![grown, followed, &self.wakers.recorded, signed, archived].into_iter().cloned().collect(),
         };
         let checkpoint = self.live_every(|settings| settings.log.checkpoint_every);
         let remember = self.live_every(|settings| settings.log.remember_every);
@@ -193,6 +201,10 @@ impl Supervised<'_> {
         children.push(self.resting(of(ActorKind::Meter), meter, every(SECOND), METER_REST, grown));
         let follower = SessionFollower(slot.clone());
         children.push(self.resting(of(ActorKind::AgentSessions), follower, every(SECOND), SESSIONS_REST, followed));
+        if self.builder.settings.log.archive.url.is_some() {
+            let pass = ArchivePass { part, log: slot.clone() };
+            children.push(self.resting(of(ActorKind::Archive), pass, every(ARCHIVE_EVERY), ARCHIVE_REST, archived));
+        }
         children
     }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`contract`] | requests to a statistics service, and their responses |
 //! | [`client`], [`breaker`] | an external service behind HTTP |
+//! | [`archive`] | an object store with the bodies of old events |
 //! | [`log`] | the embedded service: append-only, sequenced, signed |
 //! | [`parts`] | the logs of several servers as one service |
 //! | [`witness`] | the client of a witness, which cosigns checkpoints |
@@ -13,6 +14,7 @@
 #[macro_use(boxed)]
 extern crate domain;
 
+pub mod archive;
 pub mod breaker;
 pub mod client;
 pub mod contract;

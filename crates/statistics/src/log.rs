@@ -7,12 +7,14 @@
 //!    never signs a tree that does not extend the last signed one.
 //! 3. [`Log::audit`] reads the log again and verifies every event, every chain, the tree and its signature.
 //! 4. [`Log::follow_sessions`] adds events to the sums of their sessions, behind the log.
-//! 5. All other operations read: activity, sessions, proofs, checkpoint, consistency, keys, usage. All are index lookups, for any length of the log.
+//! 5. [`Log::archive_some`] moves old bodies into an object store.
+//! 6. All other operations read: activity, sessions, proofs, checkpoint, consistency, keys, usage. All are index lookups, for any length of the log.
 //!
 //! An SQLite file is written by one thread that owns its connection (`log/writer.rs`); on PostgreSQL (`log/postgres.rs`) several processes
 //! write without waiting for each other.
 
 mod append;
+mod archive;
 mod audit;
 mod compare;
 mod cosign;
@@ -41,6 +43,7 @@ mod tree_cache;
 mod usage;
 mod writer;
 
+pub use archive::{ArchiveSurvey, Archived};
 pub use audit::{AuditFault, Audited};
 pub use cosign::{CosignError, Cosigned, Witnessing};
 pub use days::{DayCounts, DayQuery, EVENTS_MAX as DAY_EVENTS_MAX};

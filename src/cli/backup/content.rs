@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use app::config::Settings;
 use app::installation::compare;
 use domain::clock::date_time;
 use domain::log_part::LogPart;
 use domain::{Clock, Rng, reasons};
 use serde_json::{Value, json};
-use statistics::log::{Audited, Log};
+use statistics::log::{Archived, AuditFault, Audited, Log, LogError};
 use store::inventory::Inventory;
 use store::{Pool, Store, StoreError};
 
@@ -19,12 +20,26 @@ use commands::failure::Failure;
 pub struct Content {
     inventory: Inventory,
     /// `None` if the statistics service is external.
-    log: Option<Audited>,
+    log: Option<LogContent>,
+}
+
+/// The log of a backup.
+#[derive(Debug)]
+struct LogContent {
+    /// `None` if its events were not verified.
+    audited: Option<Audited>,
+    archived: Archived,
 }
 
 impl Content {
     /// Reads and verifies the databases, which must not change during the call; fails with the first fault.
-    pub async fn read(folder: &Path, manifest: &Manifest) -> Result<Self, Failure> {
+    ///
+    /// The settings name the archive of the log, without which its events cannot be verified.
+    pub async fn read(
+        folder: &Path,
+        manifest: &Manifest,
+        (settings, verifies_events): (&Settings, bool),
+    ) -> Result<Self, Failure> {
         let store = Store::open_copy(&folder.join(MAIN_DATABASE)).await.map_err(|error| match error {
             StoreError::SchemaTooOld { .. } => Failure::refused(format!(
                 "{MAIN_DATABASE}: created by an older version, {}: `attache backup restore` migrates and verifies a copy",
@@ -38,14 +53,17 @@ impl Content {
             let pool = Pool::open_copy(&folder.join(LOG)).await.map_err(of(LOG))?;
             whole(LOG, &pool).await?;
             let log = Log::open_copy(pool.clone(), &Clock::system(), &Rng::system()).await.map_err(of(LOG))?;
-            let audited = log.audit().await.map_err(of(LOG))?;
+            let log = log.with_archive(settings.log.archive());
+            let archived = log.archived().await.map_err(of(LOG))?;
+            let audited =
+                if verifies_events { Some(log.audit().await.map_err(|fault| unverified(&fault))?) } else { None };
             if let Err(mismatch) = compare(&store, LogPart::FIRST, &log).await.map_err(Failure::caused)? {
                 return Err(Failure::refused(format!(
                     "{MAIN_DATABASE} and {LOG} belong to different backups: {mismatch}"
                 )));
             }
             pool.close().await;
-            Some(audited)
+            Some(LogContent { audited, archived })
         } else {
             None
         };
@@ -61,14 +79,21 @@ impl Content {
             "bytes": manifest.bytes(),
             "counts": self.inventory,
         });
-        if let Some(Audited { events, chains, checkpoint, vkey }) = &self.log {
-            let log = json!({
-                "events": events,
-                "chains": chains,
-                "tree_size": checkpoint.size,
-                "root": checkpoint.root,
-                "vkey": vkey,
-            });
+        if let Some(LogContent { audited, archived }) = &self.log {
+            let mut log = json!({});
+            if let Some(Audited { events, chains, checkpoint, vkey }) = audited {
+                log = json!({
+                    "events": events,
+                    "chains": chains,
+                    "tree_size": checkpoint.size,
+                    "root": checkpoint.root,
+                    "vkey": vkey,
+                });
+            }
+            if archived.removed > 0 {
+                let folders: Vec<&str> = archived.folders.iter().map(|(_, folder)| &folder[..]).collect();
+                log["archived"] = json!({ "events": archived.removed, "folders": folders });
+            }
             value["log"] = log;
         }
         value
@@ -82,12 +107,20 @@ impl Content {
             format!("  main      {}", counts.join(", ")),
         ];
         lines.push(match &self.log {
-            Some(Audited { events, chains, checkpoint, .. }) => format!(
+            Some(LogContent { audited: None, .. }) => "  log       its events were not verified".to_owned(),
+            Some(LogContent { audited: Some(Audited { events, chains, checkpoint, .. }), .. }) => format!(
                 "  log       events {events}, chains {chains}, tree of {} leaves with a valid signature\n  root      {}",
                 checkpoint.size, checkpoint.root
             ),
             None => "  log       not included: it is at the statistics service of upstream.url".to_owned(),
         });
+        if let Some(LogContent { archived: Archived { removed: 1.., folders, .. }, .. }) = &self.log {
+            let folders: Vec<&str> = folders.iter().map(|(_, folder)| &folder[..]).collect();
+            let folders = folders.join(", ");
+            lines.push(format!(
+                "  archive   the bodies of old events are not in this backup, but in {folders} of log.archive.url"
+            ));
+        }
         lines.join("\n")
     }
 }
@@ -95,6 +128,17 @@ impl Content {
 async fn whole(name: &'static str, pool: &Pool) -> Result<(), Failure> {
     let faults = pool.faults().await.map_err(of(name))?;
     if faults.is_empty() { Ok(()) } else { Err(Failure::refused(format!("{name}: {}", faults.join("; ")))) }
+}
+
+/// A fault of the log, or of its archive.
+fn unverified(fault: &AuditFault) -> Failure {
+    let failure = Failure::refused(format!("{LOG}: {}", reasons(fault)));
+    match fault {
+        AuditFault::Log(LogError::Archive(_)) => {
+            failure.advised("start the archive and set [log.archive]; --without-archive leaves the events unverified")
+        }
+        _ => failure,
+    }
 }
 
 fn of<E: std::error::Error + 'static>(name: &'static str) -> impl Fn(E) -> Failure {

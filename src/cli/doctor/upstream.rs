@@ -14,6 +14,7 @@ use statistics::contract::{ActivityQuery, RecordScope};
 use statistics::log::{Audited, Log, LogError, LogStatus};
 use store::{Store, StoreError};
 
+use super::archive;
 use super::clock::ClockReference;
 use super::database::read_through;
 use super::finding::Finding;
@@ -182,6 +183,7 @@ async fn of_log(
         ));
     }
     findings.extend(memory::check(path, (part, log)).await);
+    findings.extend(archive::check(log, deep).await);
     if deep {
         findings.push(read_through("log file", log.pool()).await);
         findings.push(match log.audit().await {

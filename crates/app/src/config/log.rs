@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::log_part::{LogPart, PartWeights};
 use serde::{Deserialize, Serialize};
+use statistics::archive::{Archive, ArchiveSettings};
 use statistics::log::WriterSettings;
 use statistics::witness::{InvalidWitness, WitnessAddress};
 use store::pool::{ServerRole, check_url};
@@ -27,12 +28,19 @@ pub struct LogSettings {
     pub tiles_cache_bytes: u64,
     pub weight: u32,
     pub part: Vec<LogPartSettings>,
+    pub archive: ArchiveSettings,
 }
 
 impl LogSettings {
     /// The addresses of the witnesses.
     pub fn witnesses(&self) -> Result<Vec<WitnessAddress>, InvalidWitness> {
         self.witness.iter().map(|witness| witness.parse()).collect()
+    }
+
+    /// The archive of old bodies, if there is one.
+    pub fn archive(&self) -> Option<Archive> {
+        // The settings were checked.
+        Archive::open(&self.archive).ok().flatten()
     }
 
     /// The limits of the writer of an SQLite file.
@@ -85,6 +93,14 @@ impl LogSettings {
             "log.origin",
             "must be a name without spaces and '+'",
         );
+        if let Err(reason) = Archive::open(&self.archive) {
+            rule(false, "log.archive.url", &reason);
+        }
+        rule(
+            (Duration::from_secs(1)..=Duration::from_mins(1)).contains(&self.archive.timeout),
+            "log.archive.timeout",
+            "must be from 1s to 1m",
+        );
         let mut numbers: Vec<u16> = self.part.iter().map(|part| part.number).collect();
         numbers.sort_unstable();
         rule(numbers.first() != Some(&0), "log.part", "number 0 is the log in database.url: further parts begin at 1");
@@ -133,6 +149,7 @@ impl Default for LogSettings {
             tiles_cache_bytes: 64 << 20,
             weight: 1,
             part: Vec::new(),
+            archive: ArchiveSettings::default(),
         }
     }
 }

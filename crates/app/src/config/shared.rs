@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::Settings;
 
 /// Names of secret settings, at any depth. They are left out, since a secret may be rotated on one node after the other.
-const SECRETS: [&str; 5] = ["password", "token", "api_key", "client_secret", "enrolment_key"];
+const SECRETS: [&str; 6] = ["password", "token", "api_key", "client_secret", "enrolment_key", "secret_key"];
 
 /// Settings of a single node, and URLs that may contain a password.
 const LOCAL: [&str; 7] =

@@ -49,7 +49,7 @@ impl StartContext<'_> {
         let log = Log::open_with(pool, origin, self.clock, self.rng, &self.settings.log.writer()).await?;
         let keys = self.settings.log.witnesses().unwrap_or_default().iter().map(WitnessAddress::key).collect();
         let log = log.with_witnesses(Witnessing::new(keys, self.settings.log.witness_quorum));
-        Ok(log.with_tiles_cache(self.settings.log.tiles_cache_bytes))
+        Ok(log.with_tiles_cache(self.settings.log.tiles_cache_bytes).with_archive(self.settings.log.archive()))
     }
 
     /// The log in the main database's server, which may have a replica.

@@ -14,7 +14,7 @@ pub enum MetricType {
 }
 
 /// Name, type and meaning of each metric of the server's own. No label ever contains an id.
-pub const METRICS: [(&str, MetricType, &str); 47] = {
+pub const METRICS: [(&str, MetricType, &str); 50] = {
     use MetricType::{Counter, Gauge, Histogram};
     [
         ("attache_build_info", Gauge, "1; version of the program and type of the main database"),
@@ -48,6 +48,9 @@ pub const METRICS: [(&str, MetricType, &str); 47] = {
             Counter,
             "events that were added to the sums of their sessions, or that name no session",
         ),
+        ("attache_archive_put", Gauge, "events with bodies in the archive of the log"),
+        ("attache_archive_removed", Gauge, "events with bodies that have left the database"),
+        ("attache_archive_reads_total", Counter, "bundles of bodies that were read from the archive"),
         ("attache_log_halted", Gauge, "1 while the log is halted, for example after a restore or failover"),
         ("attache_database_connections", Gauge, "open connections to main and log; on PostgreSQL main has both"),
         ("attache_database_connections_idle", Gauge, "open connections that are idle"),

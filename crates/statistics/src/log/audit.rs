@@ -20,10 +20,11 @@ use domain::ids::EventId;
 use store::pool::query;
 use uuid::Uuid;
 
+use super::archive::MissingBody;
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::read::described;
-use super::sql::{self, Dialect};
+use super::sql::{self, AuditRow, Dialect};
 use super::tree_cache::cache::Signed;
 use domain::checkpoint::VerifierKey;
 use events::EventPages;
@@ -65,11 +66,15 @@ impl Log {
     async fn audit_events(&self, signed: &Signed, indexes: &mut Indexes) -> Result<(u64, Heads, Heads), AuditFault> {
         let (mut events, mut pages, mut heads, mut stored) = (0, EventPages::default(), Heads::new(), Heads::new());
         loop {
-            let rows = self.next_page(&mut pages).await?;
+            let mut rows = self.next_page(&mut pages).await?;
             if rows.is_empty() {
                 return Ok((events, heads, stored));
             }
             events += rows.len() as u64;
+            let bodies = rows.iter_mut().filter_map(|AuditRow { proof, .. }| {
+                Some(MissingBody { place: proof.leaf_index?, seal: &proof.self_hash, body: &mut proof.canonical })
+            });
+            self.fill(bodies).await?;
             for row in &rows {
                 indexes.add(row);
                 let event = row.proof.event_id.into();

@@ -7,6 +7,7 @@ use store::StoreError;
 use store::pool::refused_commit;
 
 use super::memory::file::MemoryFault;
+use crate::archive::ArchiveError;
 use domain::checkpoint::InvalidLogName;
 use domain::log_part::LogPart;
 use proofs::merkle::TreeFault;
@@ -111,6 +112,9 @@ pub enum LogError {
     /// The node's file of the newest checkpoint cannot be used.
     #[error(transparent)]
     Memory(#[from] MemoryFault),
+    /// The archive of the log does not have a body that it should have, or cannot be used.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
     /// A row has a value that this program does not write.
     #[error("a row of the log is corrupt: {0}")]
     Corrupt(&'static str),

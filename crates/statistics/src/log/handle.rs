@@ -28,6 +28,7 @@ use super::sql::{self, Dialect};
 use super::tree_cache::cache::TreeCache;
 use super::usage::sums::UsageSums;
 use super::writer::Writer;
+use crate::archive::Archive;
 use domain::checkpoint::{SignerKey, base_of};
 use proofs::merkle;
 
@@ -73,6 +74,8 @@ pub struct Log {
     pub(super) witnessing: Arc<Witnessing>,
     /// Why the log is not signed, if it is not.
     pub(super) halt: Arc<HaltFlag>,
+    /// Has the bodies of old events; without it, all are in the database.
+    pub(super) archive: Option<Archive>,
     /// Makes the sentences of activity; without it, pages have none.
     pub(super) registry: Option<Arc<Registry>>,
 }
@@ -215,6 +218,7 @@ impl Log {
             memory: Arc::default(),
             witnessing: Arc::default(),
             halt: Arc::default(),
+            archive: None,
             registry: None,
         }
     }

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use store::Pool;
 use store::pool::{probe, query, scalar};
 
+use super::archive::MissingBody;
 use super::error::{During, LogError};
 use super::handle::Log;
 use super::recent::Window;
@@ -241,6 +242,16 @@ impl Log {
 
     /// An event with its place, if the scope includes it.
     async fn placed(&self, scope: &RecordScope, event_id: EventId) -> Result<Option<statements::PlacedRow>, LogError> {
+        let row = self.found(event_id).await?;
+        let Some(mut row) = row.filter(|row| holds(scope, row)) else { return Ok(None) };
+        if let Some(place) = row.leaf_index {
+            let missing = MissingBody { place, seal: &row.self_hash, body: &mut row.canonical };
+            self.fill(std::iter::once(missing)).await?;
+        }
+        Ok(Some(row))
+    }
+
+    async fn found(&self, event_id: EventId) -> Result<Option<statements::PlacedRow>, LogError> {
         let row = match &self.pool {
             Pool::Sqlite { .. } => match self.number(event_id).await? {
                 Some(number) => {
@@ -252,8 +263,7 @@ impl Log {
                 query(statements::PLACED_ON_POSTGRES).bind(event_id.as_uuid()).fetch_optional(pool).await
             }
         };
-        let row: Option<statements::PlacedRow> = row.during("read an event")?;
-        Ok(row.filter(|row| holds(scope, row)))
+        row.during("read an event")
     }
 
     /// The proof of an event against a tree that was read after it.

@@ -57,6 +57,7 @@ store::row! {
     #[derive(Debug)]
     struct RecordedRow {
         place: i64,
+        id: i64,
         event_id: Uuid,
         event_type: String,
         lane: String,
@@ -71,7 +72,7 @@ store::row! {
 
 /// The columns of [`RecordedRow`] after the place.
 const COLUMNS: &str =
-    " AS place, e.event_id, e.event_type, s.lane, s.agent_id, s.machine_id, s.user_cuid, e.consent_level,
+    " AS place, e.id, e.event_id, e.event_type, s.lane, s.agent_id, s.machine_id, s.user_cuid, e.consent_level,
     e.received_at_ms, e.canonical ";
 
 /// `(machine_id, user_cuid)` of the recorders of leaves, on SQLite and PostgreSQL. Parameters: first leaf, end.
@@ -151,7 +152,8 @@ impl Log {
         let sources = serde_json::to_string(&sources).unwrap_or_default();
         let rows = query(BETWEEN[usize::from(self.pool.is_postgres())]).bind(&sources);
         let rows = rows.bind(number(from)).bind(number(until)).bind(i64::from(events_max));
-        let rows: Vec<RecordedRow> = rows.fetch_all(&self.pool).await.during("read the events of new leaves")?;
+        let mut rows: Vec<RecordedRow> = rows.fetch_all(&self.pool).await.during("read the events of new leaves")?;
+        self.fill_numbered(rows.iter_mut().map(|row| (row.id, &mut row.canonical)).collect()).await?;
         rows.into_iter().map(RecordedEvent::try_from).collect()
     }
 
@@ -164,8 +166,9 @@ impl Log {
         let mut events = Vec::new();
         for source in sources.into_iter().take(SOURCES_MAX) {
             let rows = query(NEWEST[usize::from(self.pool.is_postgres())]).bind(source).bind(i64::from(events_max));
-            let rows: Vec<RecordedRow> =
+            let mut rows: Vec<RecordedRow> =
                 rows.fetch_all(&self.pool).await.during("read the newest events of a source")?;
+            self.fill_page(rows.iter_mut().map(|row| (row.id, &mut row.canonical)).collect()).await?;
             for row in rows {
                 let event = RecordedEvent::try_from(row)?;
                 if event.is_shown_to(shown) {

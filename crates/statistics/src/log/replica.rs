@@ -59,6 +59,8 @@ impl Log {
         let LogReplica { replica, .. } = self.replica.as_ref()?;
         match timeout(replica.read_deadline(), read).await {
             Ok(Ok(answer)) => return Some(answer),
+            // The primary has the same archive.
+            Ok(Err(LogError::Archive(_))) => {}
             Ok(Err(error)) => replica.failed(&error),
             Err(elapsed) => replica.failed(&elapsed),
         }

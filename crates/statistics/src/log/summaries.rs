@@ -82,7 +82,8 @@ impl Log {
         }
         let numbers = serde_json::to_string(&numbers).unwrap_or_default();
         let rows = query(Dialect::of(&self.pool).canonical).bind(&numbers).fetch_all(&self.pool);
-        let rows: Vec<(i64, Vec<u8>)> = rows.await.during("read the payloads of activity")?;
+        let mut rows: Vec<(i64, Vec<u8>)> = rows.await.during("read the payloads of activity")?;
+        self.fill_page(rows.iter_mut().map(|(id, canonical)| (*id, canonical)).collect()).await?;
         let parsed = |(id, canonical): (i64, Vec<u8>)| Some((id, serde_json::from_slice(&canonical).ok()?));
         Ok(rows.into_iter().filter_map(parsed).collect())
     }

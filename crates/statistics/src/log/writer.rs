@@ -13,6 +13,7 @@
 //!
 //! **If it panics:** the senders of the group get an error, the memory is dropped as after any error, and the thread continues.
 
+mod archive;
 mod chains;
 mod group;
 mod ids;
@@ -43,6 +44,7 @@ pub use self::ids::{ENTRY_BYTES, number_in};
 use self::open::Open;
 use self::sessions::SessionPass;
 use self::tree::Pass;
+use super::archive::moves::ArchiveMove;
 use super::error::{DuringSqlite as _, LogError};
 use super::health::appends::Appends;
 use super::job::{Append, AppendReply, Sequenced};
@@ -77,6 +79,8 @@ enum Job {
     Sequence { events_max: u32, answer: oneshot::Sender<Result<Sequenced, LogError>> },
     /// Add at most this number of events to their sessions.
     FollowSessions { events_max: u32, answer: oneshot::Sender<Result<u32, LogError>> },
+    /// Write the progress of the archive; whether this process was the first.
+    MoveArchive { step: ArchiveMove, answer: oneshot::Sender<Result<bool, LogError>> },
     /// Commit a change without effect.
     Probe(oneshot::Sender<Result<(), LogError>>),
     /// Stop; the sender is dropped after the connection is closed.
@@ -162,6 +166,12 @@ impl Writer {
     #[boxed]
     pub async fn follow_sessions(&self, events_max: u32) -> Result<u32, LogError> {
         self.ask(|answer| Job::FollowSessions { events_max, answer }).await
+    }
+
+    /// Writes the progress of the archive; returns whether this process was the first.
+    #[boxed]
+    pub async fn move_archive(&self, step: ArchiveMove) -> Result<bool, LogError> {
+        self.ask(|answer| Job::MoveArchive { step, answer }).await
     }
 
     /// Commits a change without effect, to test whether the log accepts writes.
@@ -253,6 +263,9 @@ impl Worker {
             Job::Sequence { events_max, answer } => self.passes.push_back((Pass::new(events_max), answer)),
             Job::FollowSessions { events_max, answer } => {
                 self.session_passes.push_back((SessionPass::new(events_max), answer));
+            }
+            Job::MoveArchive { step, answer } => {
+                drop(answer.send(self.guarded(|open| open.move_archive(&step))));
             }
             Job::Probe(answer) => {
                 drop(answer.send(self.guarded(Open::probe)));

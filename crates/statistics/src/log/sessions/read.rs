@@ -152,6 +152,7 @@ impl Log {
         let mut rows: Vec<TimelineRow> = page.await.during("read the events of a session")?;
         let has_more = rows.len() > usize::from(limit);
         rows.truncate(usize::from(limit));
+        self.fill_page(rows.iter_mut().map(|row| (row.id, &mut row.canonical)).collect()).await?;
         let next = rows.last().filter(|_| has_more).map(|row| row.id);
         let event = |row: TimelineRow| RecordedSessionEvent {
             event_id: row.event_id.into(),
