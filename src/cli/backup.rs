@@ -110,8 +110,9 @@ async fn create(path: &Path, json: bool, because: Because, settings: &Settings) 
     let manifest = folder.finish(&names, Clock::system().now())?;
     let value = json!({ "path": path, "created_at": date_time(manifest.created_at), "bytes": manifest.bytes() });
     output::show(json, &value, || {
+        let archive = if settings.log.archive.url.is_some() { ", but for bodies in log.archive.url" } else { "" };
         format!(
-            "{} contains all data up to {}: {:.1} MB. It also contains the server's keys: restrict access to it\n  next: `attache backup verify {}`",
+            "{} contains all data up to {}{archive}: {:.1} MB. It also contains the server's keys: restrict access to it\n  next: `attache backup verify {}`",
             path.display(),
             date_time(manifest.created_at),
             megabytes(manifest.bytes()),

@@ -14,8 +14,8 @@ mod settings;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
@@ -24,12 +24,19 @@ use object_store::{Error, ObjectStore, ObjectStoreExt as _, PutPayload};
 use proofs::merkle::tile::{TileId, TilePath, WIDTH};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 pub use self::settings::ArchiveSettings;
 
+/// Time after a failure in which readers do not ask the store.
+const PAUSE: Duration = Duration::from_secs(2);
 /// Overhead of an entry of the cache in bytes.
 const ENTRY_BYTES: usize = 128;
+/// Bytes of one permit of [`Inner::room`].
+const ROOM_BYTES: u64 = 1 << 20;
+/// Bytes of the largest bundle that fits, 256 bodies with the longest one that is permitted by default.
+const BUNDLE_BYTES: u64 = 64 << 20;
 /// Bytes of the length in front of a body.
 const LENGTH_BYTES: usize = 4;
 
@@ -45,10 +52,22 @@ struct Inner {
     keep: Duration,
     timeout: Duration,
     bundles: Cache<Path, Bytes, ByLength>,
+    /// Bounds the memory of reads that are in progress: a permit for each MiB of the cache.
+    room: Semaphore,
     /// Number of bundles that were read for readers.
     reads: AtomicU64,
-    /// Why the last operation failed, if it did.
-    fault: Mutex<Option<String>>,
+    /// Number of operations that were begun.
+    begun: AtomicU64,
+    /// The failure of the last operation, if it failed.
+    fault: Mutex<Option<Fault>>,
+}
+
+/// A failed operation.
+struct Fault {
+    reason: String,
+    at: Instant,
+    /// Whether the store cannot be used, and not only one object.
+    is_of_store: bool,
 }
 
 /// A failure of the archive.
@@ -69,6 +88,12 @@ pub enum ArchiveError {
         url: String,
         /// The setting `log.archive.timeout`.
         within: Duration,
+    },
+    /// An operation failed a moment ago.
+    #[error("the archive {url} failed a moment ago, and is asked again soon")]
+    Away {
+        /// URL of the archive.
+        url: String,
     },
     /// An object is absent.
     #[error("the archive {url} has no object {object}: is it the archive that this log was written to?")]
@@ -114,8 +139,10 @@ impl Archive {
         let (store, prefix) = settings.store(url)?;
         let bundles = Cache::with_weighter(1_024, settings.cache_bytes, ByLength);
         let (keep, timeout) = (settings.keep, settings.timeout);
-        let (url, reads, fault) = (url.clone(), AtomicU64::default(), Mutex::default());
-        Ok(Some(Self(Arc::new(Inner { store, url, prefix, keep, timeout, bundles, reads, fault }))))
+        let room = permits(settings.cache_bytes.max(BUNDLE_BYTES));
+        let room = Semaphore::new(usize::try_from(room).unwrap_or(Semaphore::MAX_PERMITS));
+        let (url, reads, begun, fault) = (url.clone(), AtomicU64::default(), AtomicU64::default(), Mutex::default());
+        Ok(Some(Self(Arc::new(Inner { store, url, prefix, keep, timeout, bundles, room, reads, begun, fault }))))
     }
 
     /// How long a body stays in the database after its event was received.
@@ -130,7 +157,16 @@ impl Archive {
 
     /// Why the last operation failed, if it did.
     pub fn fault(&self) -> Option<String> {
-        self.0.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().as_ref().map(|fault| fault.reason.clone())
+    }
+
+    /// Number of operations that were begun.
+    pub(crate) fn begun(&self) -> u64 {
+        self.0.begun.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Fault>> {
+        self.0.fault.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The name of a bundle in a folder of the archive.
@@ -158,15 +194,17 @@ impl Archive {
     /// The bytes of an object; `None` if there is none.
     #[boxed]
     pub async fn read(&self, object: &Path) -> Result<Option<Bytes>, ArchiveError> {
-        let store = &self.0.store;
-        self.within(async {
-            match store.get(object).await {
-                Ok(found) => Ok(Some(found.bytes().await?)),
+        let found = self.within(async {
+            match self.0.store.get(object).await {
+                Ok(found) => Ok(Some(found)),
                 Err(Error::NotFound { .. }) => Ok(None),
                 Err(error) => Err(error),
             }
-        })
-        .await
+        });
+        let Some(found) = found.await? else { return Ok(None) };
+        // A larger bundle waits until it is the only one. Fails only when the semaphore is closed, which it never is.
+        let _room = self.0.room.acquire_many(permits(found.meta.size.min(BUNDLE_BYTES))).await;
+        self.within(found.bytes()).await.map(Some)
     }
 
     /// Whether there is an object.
@@ -182,10 +220,13 @@ impl Archive {
         .await
     }
 
-    /// The bytes of a bundle, which are in memory if they were read lately.
+    /// The bytes of a bundle, which are in memory if they were read lately. For a moment after a failure, readers do not wait for the store.
     #[boxed]
     pub async fn read_bundle(&self, bundle: &Path) -> Result<Bytes, ArchiveError> {
         let read = async {
+            if self.lock().as_ref().is_some_and(|fault| fault.at.elapsed() < PAUSE && fault.is_of_store) {
+                return Err(ArchiveError::Away { url: self.0.url.clone() });
+            }
             let bytes = self.read(bundle).await?;
             self.0.reads.fetch_add(1, Ordering::Relaxed);
             bytes.ok_or_else(|| self.note(self.missing(bundle)))
@@ -229,21 +270,28 @@ impl Archive {
 
     /// Remembers why an operation failed.
     pub(crate) fn note(&self, error: ArchiveError) -> ArchiveError {
-        *self.0.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(domain::reasons(&error));
+        let is_of_store = matches!(error, ArchiveError::Store { .. } | ArchiveError::Slow { .. });
+        *self.lock() = Some(Fault { reason: domain::reasons(&error), at: Instant::now(), is_of_store });
         error
     }
 
     async fn within<T>(&self, operation: impl Future<Output = Result<T, Error>>) -> Result<T, ArchiveError> {
         let within = self.0.timeout;
+        self.0.begun.fetch_add(1, Ordering::Relaxed);
         match timeout(within, operation).await {
             Ok(Ok(done)) => {
-                *self.0.fault.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                *self.lock() = None;
                 Ok(done)
             }
             Ok(Err(error)) => Err(self.failed(error)),
             Err(_) => Err(self.note(ArchiveError::Slow { url: self.0.url.clone(), within })),
         }
     }
+}
+
+/// The permits for so many bytes.
+fn permits(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(ROOM_BYTES)).unwrap_or(u32::MAX)
 }
 
 /// The bytes of a bundle.

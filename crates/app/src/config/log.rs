@@ -97,9 +97,9 @@ impl LogSettings {
             rule(false, "log.archive.url", &reason);
         }
         rule(
-            (Duration::from_secs(1)..=Duration::from_mins(1)).contains(&self.archive.timeout),
+            (Duration::from_secs(1)..=Duration::from_secs(20)).contains(&self.archive.timeout),
             "log.archive.timeout",
-            "must be from 1s to 1m",
+            "must be from 1s to 20s",
         );
         let mut numbers: Vec<u16> = self.part.iter().map(|part| part.number).collect();
         numbers.sort_unstable();

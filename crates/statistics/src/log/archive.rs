@@ -15,7 +15,7 @@ mod body;
 pub(super) mod moves;
 mod survey;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use domain::{Digest, Timestamp};
@@ -34,8 +34,12 @@ use crate::archive::{Archive, ArchiveError, bundled};
 
 /// Number of bundles that one pass writes, and number of bundles that it removes from the database.
 const BUNDLES_MAX: u64 = 64;
+/// Time after which a pass ends and another one continues; half of it writes bundles.
+const PASS_MAX: Duration = Duration::from_secs(20);
 /// Number of bundles that are written at the same time.
-const AT_ONCE: u64 = 8;
+const AT_ONCE: usize = 8;
+/// Bytes of these bundles from which no further one joins them.
+const AT_ONCE_BYTES: usize = 32 << 20;
 /// Number of events of a bundle.
 const EVENTS: u64 = WIDTH as u64;
 
@@ -129,10 +133,23 @@ impl Log {
     #[boxed]
     pub async fn archive_some(&self) -> Result<(Archived, bool), LogError> {
         let Some(archive) = &self.archive else { return Ok((Archived::default(), false)) };
-        let mut state = self.archived().await?;
+        let state = self.archived().await?;
         if self.is_led_elsewhere().await? {
             return Ok((state, false));
         }
+        match self.archive_from(archive, state.clone()).await {
+            Err(LogError::Corrupt(column)) => {
+                // Another process may have emptied a body that this one was to read.
+                let now = self.archived().await?;
+                let has_moved = (now.put, now.removed) != (state.put, state.removed);
+                if has_moved { Ok((now, true)) } else { Err(LogError::Corrupt(column)) }
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn archive_from(&self, archive: &Archive, mut state: Archived) -> Result<(Archived, bool), LogError> {
+        let begun = Instant::now();
         let (put, removed) = (state.put / EVENTS, state.removed / EVENTS);
         let full = state.leaves / EVENTS;
         let until = full.min(put + BUNDLES_MAX);
@@ -144,13 +161,15 @@ impl Log {
         let removable = (state.put.min(state.followed) / EVENTS).min(removed + BUNDLES_MAX);
         let mut done = removed;
         while done < removable
+            && begun.elapsed() < PASS_MAX
             && self.is_due(archive, &state, done).await?
             && self.remove(archive, &state, done).await?
         {
             done += 1;
         }
         state.removed = done * EVENTS;
-        let has_more = (put_until == until && until < full) || (done == removed + BUNDLES_MAX);
+        let is_cut = begun.elapsed() >= PASS_MAX;
+        let has_more = is_cut || (put_until == until && until < full) || (done == removed + BUNDLES_MAX);
         Ok((state, has_more))
     }
 
@@ -182,14 +201,16 @@ impl Log {
         let (mut next, mut folders) = (state.put / EVENTS, state.folders.clone());
         // A folder that has no object of this log yet.
         let mut new = None;
-        while next < until {
+        let begun = Instant::now();
+        while next < until && begun.elapsed() < PASS_MAX / 2 {
             let folder = match (&new, folders.last()) {
                 (Some(folder), _) | (None, Some((_, folder))) => String::clone(folder),
                 (None, None) => new.insert(self.folder().await?).clone(),
             };
-            let end = until.min(next + AT_ONCE);
-            let wanted = end - next;
-            let writes = (next..end).map(|bundle| self.put_bundle(archive, &folder, bundle));
+            let bundles = self.bundles(next, until).await?;
+            let wanted = bundles.len() as u64;
+            let writes =
+                (next..).zip(&bundles).map(|(bundle, content)| self.put_bundle(archive, &folder, bundle, content));
             let written: Vec<Written> = join_all(writes).await.into_iter().collect::<Result<_, _>>()?;
             domain::failpoint!("archive.put");
             let there = written.iter().take_while(|written| **written == Written::There).count() as u64;
@@ -250,10 +271,29 @@ impl Log {
         Ok(moved.during(WRITE)? > 0)
     }
 
+    /// The next bundles, as many as may be in memory.
+    async fn bundles(&self, from: u64, until: u64) -> Result<Vec<Bytes>, LogError> {
+        let (mut bundles, mut bytes) = (Vec::new(), 0);
+        for bundle in (from..until).take(AT_ONCE) {
+            if bytes >= AT_ONCE_BYTES {
+                break;
+            }
+            let content = self.bundle(bundle).await?;
+            bytes += content.len();
+            bundles.push(content);
+        }
+        Ok(bundles)
+    }
+
     /// Writes one bundle, and the tiles that are full with it.
-    async fn put_bundle(&self, archive: &Archive, folder: &str, bundle: u64) -> Result<Written, LogError> {
-        let content = self.bundle(bundle).await?;
-        if write(archive, &archive.bundle(folder, bundle), &content).await? == Written::Other {
+    async fn put_bundle(
+        &self,
+        archive: &Archive,
+        folder: &str,
+        bundle: u64,
+        content: &Bytes,
+    ) -> Result<Written, LogError> {
+        if write(archive, &archive.bundle(folder, bundle), content).await? == Written::Other {
             return Ok(Written::Other);
         }
         let mut ids = Vec::new();
@@ -290,11 +330,16 @@ impl Log {
     /// Empties the bodies of a bundle in the database, after it was compared with the archive.
     async fn remove(&self, archive: &Archive, state: &Archived, bundle: u64) -> Result<bool, LogError> {
         let content = self.bundle(bundle).await?;
-        let folder = state.folder_of(bundle).ok_or(LogError::Corrupt("archive_folders"))?;
+        let folder = state.folder_of(bundle).ok_or(LogError::Corrupt("archive.first"))?;
         let object = archive.bundle(folder, bundle);
-        if archive.read(&object).await?.as_ref() != Some(&content) {
-            tracing::warn!(%object, "the archive has lost the bodies of this bundle: they are written again");
-            archive.write(&object, &content).await?;
+        match archive.read(&object).await? {
+            Some(found) if found == content => {}
+            // Another log may have written it.
+            Some(_) => return Err(archive.note(archive.changed(&object)).into()),
+            None => {
+                tracing::warn!(%object, "the archive has lost the bodies of this bundle: they are written again");
+                archive.write(&object, &content).await?;
+            }
         }
         domain::failpoint!("archive.remove");
         self.move_archive(ArchiveMove::Remove { bundle }).await
@@ -317,10 +362,15 @@ impl Log {
     /// The folder of a new archive: name of the log, and hash of the key that signs it.
     async fn folder(&self) -> Result<String, LogError> {
         let signed = self.signed().await?;
-        let (name, rest) = signed.vkey.split_once('+').ok_or(LogError::Corrupt("tree.vkey"))?;
-        let (hash, _) = rest.split_once('+').ok_or(LogError::Corrupt("tree.vkey"))?;
-        Ok(format!("{name}+{hash}"))
+        folder_of_key(&signed.vkey).ok_or(LogError::Corrupt("tree.vkey"))
     }
+}
+
+/// The folder of a log that began its archive with this key.
+fn folder_of_key(vkey: &str) -> Option<String> {
+    let (name, rest) = vkey.split_once('+')?;
+    let (hash, _) = rest.split_once('+')?;
+    Some(format!("{name}+{hash}"))
 }
 
 /// Writes an object, unless it is there.

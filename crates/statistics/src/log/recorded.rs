@@ -157,7 +157,8 @@ impl Log {
         rows.into_iter().map(RecordedEvent::try_from).collect()
     }
 
-    /// The newest events that a reader of `shown` sees, at most `events_max` of each computer, agent kind and lane.
+    /// The newest events that a reader of `shown` sees, at most `events_max` of each computer, agent kind and lane; without events that have
+    /// their bodies in the archive only, since each may be in another bundle.
     #[boxed]
     pub async fn newest_events(&self, shown: &Recorders, events_max: u32) -> Result<Vec<RecordedEvent>, LogError> {
         let mut sources = self.sources_of(shown.all(), None, None).await?;
@@ -166,10 +167,9 @@ impl Log {
         let mut events = Vec::new();
         for source in sources.into_iter().take(SOURCES_MAX) {
             let rows = query(NEWEST[usize::from(self.pool.is_postgres())]).bind(source).bind(i64::from(events_max));
-            let mut rows: Vec<RecordedRow> =
+            let rows: Vec<RecordedRow> =
                 rows.fetch_all(&self.pool).await.during("read the newest events of a source")?;
-            self.fill_page(rows.iter_mut().map(|row| (row.id, &mut row.canonical)).collect()).await?;
-            for row in rows {
+            for row in rows.into_iter().filter(|row| !row.canonical.is_empty()) {
                 let event = RecordedEvent::try_from(row)?;
                 if event.is_shown_to(shown) {
                     events.push(event);

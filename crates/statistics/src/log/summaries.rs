@@ -45,6 +45,10 @@ impl Log {
                 Some(event) => registry.summary(&row.event_type, event.consent_level, &event.payload, &NoNames),
                 None => registry.title(&row.event_type),
             };
+            if event.is_none() && filter.tone.is_some() {
+                unread += 1;
+                continue;
+            }
             if filter.tone.is_some_and(|tone| summary.tone != tone) {
                 continue;
             }

@@ -231,10 +231,41 @@ on_each_database! {
         assert!(logged.log.archive().unwrap().fault().unwrap().contains("is it the archive that this log was written to?"));
         assert_eq!(logged.empty_bodies().await, 0);
         std::fs::rename(logged.file("bodies/moved"), logged.file("bodies/001")).unwrap();
-        std::fs::write(logged.file("bodies/000"), "other bytes").unwrap();
+        std::fs::write(logged.file("bodies/000"), "of another log").unwrap();
+        let other = logged.log.archive_some().await;
+        assert!(matches!(other, Err(LogError::Archive(ArchiveError::Changed { .. }))), "{other:?}");
+        assert_eq!(logged.empty_bodies().await, 0);
+        assert_eq!(std::fs::read_to_string(logged.file("bodies/000")).unwrap(), "of another log");
+        std::fs::remove_file(logged.file("bodies/000")).unwrap();
         assert_eq!(logged.archive().await, (512, 512));
         logged.is_proven(0).await;
         assert_eq!(logged.log.archive().unwrap().fault(), None);
+    }
+
+    async fn objects_of_another_installation_are_no_strays(world: World) {
+        let mut logged = Archiving::new(world);
+        logged.append(300).await;
+        assert_eq!(logged.archive().await, (256, 256));
+        let foreign = logged.folder.path().join("attache.test/log+00000000/bodies");
+        std::fs::create_dir_all(&foreign).unwrap();
+        std::fs::write(foreign.join("000"), "other events").unwrap();
+        let survey = logged.log.survey_archive().await.unwrap();
+        assert_eq!((survey.objects, survey.strays.len()), (2, 0), "{survey:?}");
+    }
+
+    async fn a_page_has_a_bounded_number_of_bytes_of_old_bodies(world: World) {
+        let mut logged = Archiving::new(world);
+        let long = "x".repeat(200_000);
+        for _ in 0..256 {
+            let event = logged.chain.next_with(|event| event["payload"]["text"] = json!(long));
+            logged.events.push(event.clone());
+            logged.world.take(&event).await;
+        }
+        logged.append(0).await;
+        assert_eq!(logged.archive().await, (256, 256));
+        let (found, unread) = logged.page(Some("xxx")).await;
+        assert!(found.len() < 50 && found.len() as u64 + unread == 256, "{} found, {unread} unread", found.len());
+        logged.is_proven(0).await;
     }
 
     async fn other_bytes_of_an_old_body_are_found(world: World) {

@@ -13,6 +13,8 @@ use crate::log::handle::Log;
 
 /// Maximum number of bundles that one page reads. Events of further ones get the sentence of their type.
 const BUNDLES_PER_PAGE: usize = 32;
+/// Maximum number of bytes of bodies that one page gets from them.
+const BYTES_PER_PAGE: usize = 8 << 20;
 /// Number of bundles that are read at the same time.
 const AT_ONCE: usize = 8;
 
@@ -36,17 +38,17 @@ pub struct MissingBody<'b> {
 impl Log {
     /// Reads the bodies that are empty.
     pub(in crate::log) async fn fill(&self, bodies: impl Iterator<Item = MissingBody<'_>>) -> Result<(), LogError> {
-        self.fill_newest(bodies, usize::MAX).await
+        self.fill_newest(bodies, (usize::MAX, usize::MAX)).await
     }
 
     /// Reads the bodies that are empty, by the numbers of their events.
     pub(in crate::log) async fn fill_numbered(&self, bodies: Vec<(i64, &mut Vec<u8>)>) -> Result<(), LogError> {
-        self.fill_rows(bodies, usize::MAX).await
+        self.fill_rows(bodies, (usize::MAX, usize::MAX)).await
     }
 
     /// The same for a page, which does without bodies that cannot be read in time: they stay empty.
     pub(in crate::log) async fn fill_page(&self, bodies: Vec<(i64, &mut Vec<u8>)>) -> Result<(), LogError> {
-        match self.fill_rows(bodies, BUNDLES_PER_PAGE).await {
+        match self.fill_rows(bodies, (BUNDLES_PER_PAGE, BYTES_PER_PAGE)).await {
             Err(LogError::Archive(error)) => {
                 tracing::debug!(error = domain::reasons(&error), "a page has no bodies from the archive");
                 Ok(())
@@ -55,7 +57,7 @@ impl Log {
         }
     }
 
-    async fn fill_rows(&self, bodies: Vec<(i64, &mut Vec<u8>)>, bundles_max: usize) -> Result<(), LogError> {
+    async fn fill_rows(&self, bodies: Vec<(i64, &mut Vec<u8>)>, limits: (usize, usize)) -> Result<(), LogError> {
         let mut wanted: BTreeMap<i64, &mut Vec<u8>> = bodies.into_iter().filter(|(_, body)| body.is_empty()).collect();
         if wanted.is_empty() {
             return Ok(());
@@ -67,14 +69,14 @@ impl Log {
         let missing = places
             .iter()
             .filter_map(|(id, place, seal)| Some(MissingBody { place: *place, seal, body: wanted.remove(id)? }));
-        self.fill_newest(missing, bundles_max).await
+        self.fill_newest(missing, limits).await
     }
 
-    /// Reads the empty bodies of the bundles with the greatest numbers.
+    /// Reads the empty bodies of the bundles with the greatest numbers. Limits: number of bundles, and bytes of all bodies.
     async fn fill_newest(
         &self,
         bodies: impl Iterator<Item = MissingBody<'_>>,
-        bundles_max: usize,
+        (bundles_max, mut bytes_left): (usize, usize),
     ) -> Result<(), LogError> {
         let mut of_bundle: BTreeMap<u64, Vec<MissingBody<'_>>> = BTreeMap::new();
         for missing in bodies.filter(|missing| missing.body.is_empty()) {
@@ -88,7 +90,7 @@ impl Log {
         let state = self.archived().await?;
         let mut names = Vec::with_capacity(of_bundle.len());
         for bundle in of_bundle.keys().rev().take(bundles_max) {
-            let folder = state.folder_of(*bundle).ok_or(LogError::Corrupt("archive_folders"))?;
+            let folder = state.folder_of(*bundle).ok_or(LogError::Corrupt("archive.first"))?;
             names.push((*bundle, archive.bundle(folder, *bundle)));
         }
         let reads = names.into_iter().map(async |(bundle, name)| (bundle, archive.read_bundle(&name).await, name));
@@ -99,7 +101,10 @@ impl Log {
                 let index = usize::try_from(place.unsigned_abs() % EVENTS).map_err(|_| LogError::Corrupt("leaves"))?;
                 let found = body_in(&content, index).filter(|found| seal == &Digest::of(found).as_bytes()[..]);
                 let found = found.ok_or_else(|| archive.note(archive.changed(&name)))?;
-                found.clone_into(body);
+                if found.len() <= bytes_left {
+                    bytes_left -= found.len();
+                    found.clone_into(body);
+                }
             }
         }
         Ok(())

@@ -1,13 +1,16 @@
 //! Lists the objects of a log in its archive.
 
-use domain::checkpoint::base_of;
+use domain::Timestamp;
 use object_store::path::Path;
 use proofs::merkle::tile::TilePath;
 
-use super::{Archived, EVENTS};
+use store::pool::query;
+
+use super::{Archived, EVENTS, folder_of_key};
 use crate::archive::Archive;
-use crate::log::error::LogError;
+use crate::log::error::{During, LogError};
 use crate::log::handle::Log;
+use crate::log::sql::KEYS;
 
 /// The objects of a log in its archive.
 #[derive(Debug, Default)]
@@ -36,14 +39,15 @@ impl Log {
     pub async fn survey_archive(&self) -> Result<ArchiveSurvey, LogError> {
         let mut survey = ArchiveSurvey::default();
         let Some(archive) = &self.archive else { return Ok(survey) };
-        let own = self.folder().await?;
-        let name = own.split_once('+').map_or(&own[..], |(name, _)| name);
-        let parent = name.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let keys: Vec<(String, Timestamp, Option<Timestamp>)> =
+            query(KEYS).fetch_all(&self.pool).await.during("read the keys of the log")?;
+        // Another installation may have a log of the same name in this archive.
+        let own: Vec<String> = keys.iter().filter_map(|(vkey, ..)| folder_of_key(vkey)).collect();
+        let parent = own.first().and_then(|own| own.rsplit_once('/')).map_or("", |(parent, _)| parent);
         let objects = archive.list(parent).await?;
         let state = self.archived().await?;
         for (object, bytes) in objects {
-            // The archive may have other logs.
-            let Some((folder, rest)) = in_folder(archive, &object, name) else { continue };
+            let Some((folder, rest)) = in_folder(archive, &object, &own) else { continue };
             if is_expected(&state, &folder, &rest) {
                 survey.objects += 1;
                 survey.bytes += bytes;
@@ -55,13 +59,12 @@ impl Log {
     }
 }
 
-/// The folder of an object and its name there, if the folder is of a log with this name.
-fn in_folder(archive: &Archive, object: &Path, name: &str) -> Option<(String, String)> {
+/// The folder of an object and its name there, if the folder is one of these, or was made for a restored log.
+fn in_folder(archive: &Archive, object: &Path, own: &[String]) -> Option<(String, String)> {
     let within = archive.within_prefix(object)?;
-    let begin = within.find(['+'])?;
-    let (found, rest) = within.split_at(begin);
-    let (hash, object) = rest.split_once('/')?;
-    (base_of(found) == base_of(name)).then(|| (format!("{found}{hash}"), object.to_owned()))
+    let (rest, of_own) = own.iter().find_map(|own| Some((within.strip_prefix(own)?, own)))?;
+    let (suffix, object) = rest.split_once('/')?;
+    (suffix.is_empty() || suffix.starts_with('.')).then(|| (format!("{of_own}{suffix}"), object.to_owned()))
 }
 
 /// Whether a log with this progress has, or will have, an object of this name in a folder.
