@@ -66,8 +66,8 @@ struct Inner {
 struct Fault {
     reason: String,
     at: Instant,
-    /// Whether the store cannot be used, and not only one object.
-    is_of_store: bool,
+    /// Whether a reader of a bundle could not use the store.
+    is_of_reader: bool,
 }
 
 /// A failure of the archive.
@@ -220,14 +220,16 @@ impl Archive {
         .await
     }
 
-    /// The bytes of a bundle, which are in memory if they were read lately. For a moment after a failure, readers do not wait for the store.
+    /// The bytes of a bundle, which are in memory if they were read lately. For a moment after a read that failed, readers do not wait for the store.
     #[boxed]
     pub async fn read_bundle(&self, bundle: &Path) -> Result<Bytes, ArchiveError> {
         let read = async {
-            if self.lock().as_ref().is_some_and(|fault| fault.at.elapsed() < PAUSE && fault.is_of_store) {
+            if self.lock().as_ref().is_some_and(|fault| fault.at.elapsed() < PAUSE && fault.is_of_reader) {
                 return Err(ArchiveError::Away { url: self.0.url.clone() });
             }
-            let bytes = self.read(bundle).await?;
+            let bytes = self.read(bundle).await.inspect_err(|_| {
+                self.lock().iter_mut().for_each(|fault| fault.is_of_reader = true);
+            })?;
             self.0.reads.fetch_add(1, Ordering::Relaxed);
             bytes.ok_or_else(|| self.note(self.missing(bundle)))
         };
@@ -270,8 +272,7 @@ impl Archive {
 
     /// Remembers why an operation failed.
     pub(crate) fn note(&self, error: ArchiveError) -> ArchiveError {
-        let is_of_store = matches!(error, ArchiveError::Store { .. } | ArchiveError::Slow { .. });
-        *self.lock() = Some(Fault { reason: domain::reasons(&error), at: Instant::now(), is_of_store });
+        *self.lock() = Some(Fault { reason: domain::reasons(&error), at: Instant::now(), is_of_reader: false });
         error
     }
 

@@ -11,9 +11,9 @@ use crate::archive::{ArchiveError, body_in};
 use crate::log::error::{During, LogError};
 use crate::log::handle::Log;
 
-/// Maximum number of bundles that one page reads. Events of further ones get the sentence of their type.
+/// Maximum number of bundles for a page. Further events get the sentence of the type.
 const BUNDLES_PER_PAGE: usize = 32;
-/// Maximum number of bytes of bodies that one page gets from them.
+/// Maximum number of bytes of old bodies in a page.
 const BYTES_PER_PAGE: usize = 8 << 20;
 /// Number of bundles that are read at the same time.
 const AT_ONCE: usize = 8;
