@@ -2,7 +2,7 @@
 
 use sqlx::{Connection, PgConnection};
 
-use crate::world::{Differences, NODES, World};
+use crate::world::{Differences, World};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn soak_a_standby_that_is_promoted_has_every_acknowledged_event() {
@@ -11,13 +11,13 @@ async fn soak_a_standby_that_is_promoted_has_every_acknowledged_event() {
     let standby = cluster.standby();
     cluster.waits_for_standby().await;
     world.traffic(world.scale.calm).await;
-    touch(&world);
+    world.touch();
     cluster.stop("immediate");
     standby.promote();
     for node in &world.nodes {
         node.relay.leads_to(&standby.url);
     }
-    recover(&mut world, "the standby was promoted").await;
+    world.all_recover("the standby was promoted").await;
     world.traffic(world.scale.fault).await;
     world.database.clone_from(&standby.url);
     world.end("a standby was promoted").await;
@@ -31,36 +31,23 @@ async fn soak_settings_of_the_role_weaken_no_promise() {
         for (setting, value) in
             [("default_transaction_read_only", "on"), ("search_path", "nowhere"), ("synchronous_commit", "off")]
         {
-            touch(&world);
+            world.touch();
             administer(&cluster.url, &format!("ALTER ROLE postgres SET {setting} = '{value}'")).await;
             // Sessions of before have the values of before.
             let sessions = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
             administer(&cluster.url, sessions).await;
-            recover(&mut world, &format!("{setting} = {value} became the default of the role")).await;
+            world.all_recover(&format!("{setting} = {value} became the default of the role")).await;
             world.traffic(world.scale.calm).await;
-            touch(&world);
+            world.touch();
             // An event that was acknowledged without a flush is lost by this.
             cluster.stop("immediate");
             cluster.start();
-            recover(&mut world, "PostgreSQL restarted").await;
+            world.all_recover("PostgreSQL restarted").await;
             administer(&cluster.url, &format!("ALTER ROLE postgres RESET {setting}")).await;
         }
     }
     world.end("settings of the role").await;
-}
-
-fn touch(world: &World) {
-    for node in &world.nodes {
-        node.touch();
-    }
-}
-
-async fn recover(world: &mut World, act: &str) {
-    for node in 0..NODES {
-        let recovered = world.recovers(node).await;
-        eprintln!("node {node} took an event {recovered:.1?} after {act}");
-    }
 }
 
 async fn administer(url: &str, statement: &str) {

@@ -1,7 +1,7 @@
 //! Nodes with an archive of their log on an S3 server, while nodes, both servers of the log and the store are killed.
 
 use blackbox::client::{Client, Credential};
-use harness::s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY};
+use harness::s3::S3Server;
 use sqlx::PgConnection;
 
 use crate::scale::index;
@@ -63,14 +63,8 @@ async fn soak_bodies_move_to_the_archive_while_servers_and_store_are_killed() {
         return;
     };
     let Some(mut store) = S3Server::start().await else { return };
-    let settings = vec![
-        ("log.archive.url", format!("s3://{BUCKET}/logs")),
-        ("log.archive.endpoint", store.endpoint()),
-        ("log.archive.access_key", ACCESS_KEY.to_owned()),
-        ("log.archive.secret_key", SECRET_KEY.to_owned()),
-        ("log.archive.keep", "1s".to_owned()),
-        ("log.archive.timeout", "4s".to_owned()),
-    ];
+    let times = [("log.archive.keep", "1s".to_owned()), ("log.archive.timeout", "4s".to_owned())];
+    let settings = store.settings().into_iter().chain(times).collect();
     let differences = Differences {
         further: Some((part.url.clone(), part.url.clone())),
         settings,
@@ -90,14 +84,10 @@ async fn soak_bodies_move_to_the_archive_while_servers_and_store_are_killed() {
         world.recovers(dying).await;
         world.traffic(world.scale.fault).await;
         for cluster in [&main, &part] {
-            for node in &world.nodes {
-                node.touch();
-            }
+            world.touch();
             cluster.stop("immediate");
             cluster.start();
-            for node in 0..NODES {
-                world.recovers(node).await;
-            }
+            world.all_recover("the restart of a server of the log").await;
             world.traffic(world.scale.calm).await;
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use harness::relay::Relay;
 
 use crate::load::lock;
-use crate::world::{Differences, FAR, NODES, World};
+use crate::world::{Differences, FAR, World};
 
 /// The longest wait of a computer for a part that is not disturbed.
 const WAIT_MAX: Duration = Duration::from_secs(1);
@@ -41,14 +41,10 @@ async fn soak_a_part_of_the_log_that_fails_delays_no_computer_of_another() {
             relay.lose_open_connections();
         };
         disturbed(&mut world, "the connections of a part were lost", lose, || ()).await;
-        for node in &world.nodes {
-            node.touch();
-        }
+        world.touch();
         main.stop("immediate");
         main.start();
-        for node in 0..NODES {
-            world.recovers(node).await;
-        }
+        world.all_recover("the restart of the first server").await;
         // Events that waited for the first server are acknowledged, and not measured with the next fault.
         world.traffic(world.scale.calm).await;
         *lock(&world.load.shared.waited) = Duration::ZERO;

@@ -1,6 +1,6 @@
 //! A database that is restarted, in good order and as after a crash.
 
-use crate::world::{Differences, NODES, World};
+use crate::world::{Differences, World};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn soak_a_postgres_that_restarts_loses_nothing() {
@@ -8,15 +8,10 @@ async fn soak_a_postgres_that_restarts_loses_nothing() {
     let mut world = World::begin(&cluster.url, Differences::default()).await;
     for _ in 0..world.scale.rounds {
         for mode in ["fast", "immediate"] {
-            for node in &world.nodes {
-                node.touch();
-            }
+            world.touch();
             cluster.stop(mode);
             cluster.start();
-            for node in 0..NODES {
-                let recovered = world.recovers(node).await;
-                eprintln!("node {node} took an event {recovered:.1?} after the restart ({mode})");
-            }
+            world.all_recover(&format!("the restart ({mode})")).await;
             world.traffic(world.scale.calm).await;
         }
     }

@@ -255,6 +255,19 @@ impl World {
         begun.elapsed()
     }
 
+    /// The test starts to disturb all nodes.
+    pub fn touch(&self) {
+        self.nodes.iter().for_each(Node::touch);
+    }
+
+    /// Waits until each node of the start acknowledges an event after an act, and prints how long it took.
+    pub async fn all_recover(&mut self, act: &str) {
+        for node in 0..NODES {
+            let recovered = self.recovers(node).await;
+            eprintln!("node {node} took an event {recovered:.1?} after {act}");
+        }
+    }
+
     /// Prints the longest times in which undisturbed nodes refused events; asserts the promise in a soak, otherwise a generous multiple of
     /// it.
     pub fn assert_available(&self, fault: &str) {
