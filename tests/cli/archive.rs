@@ -4,7 +4,7 @@ use blackbox::client::Client;
 use blackbox::process::{Home, Server};
 use blackbox::{eventually, flow};
 use harness::event::Chain;
-use harness::s3::{ACCESS_KEY, BUCKET, S3Server, SECRET_KEY};
+use harness::s3::S3Server;
 use serde_json::Value;
 
 use crate::account::adas;
@@ -15,12 +15,8 @@ const EVENTS: usize = 280;
 
 /// A server that removes bodies from its database after a second.
 fn with_archive(home: Home, store: &S3Server) -> Home {
-    home.set("log.archive.url", &format!("s3://{BUCKET}/logs"))
-        .set("log.archive.endpoint", &store.endpoint())
-        .set("log.archive.access_key", ACCESS_KEY)
-        .set("log.archive.secret_key", SECRET_KEY)
-        .set("log.archive.timeout", "3s")
-        .set("log.archive.keep", "1s")
+    let home = home.set("log.archive.timeout", "3s").set("log.archive.keep", "1s");
+    store.settings().iter().fold(home, |home, (name, value)| home.set(name, value))
 }
 
 /// The rows of a check about the archive.

@@ -47,11 +47,9 @@ fn has_its_files(package: &Path) {
 
 /// The archive of an empty Debian that `make tools` makes; `None`, and a message on standard error, without one.
 fn empty_debian() -> Option<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache"));
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let name = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).unwrap_or("none");
-    let archive = cache.join(format!("attache/debian-{name}.tar"));
+    let archive = harness::cache()?.join(format!("debian-{name}.tar"));
     // Only an administrator may change the root; namespaces keep the mounts and the processes from this machine.
     let may = Command::new("unshare").args(["--mount", "--net", "--pid", "--fork", "true"]).output();
     if !may.is_ok_and(|done| done.status.success()) {

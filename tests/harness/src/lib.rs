@@ -31,3 +31,5 @@ pub mod smtp;
 pub mod statements;
 pub mod upstream;
 pub mod vectors;
+
+pub use tools::cache;

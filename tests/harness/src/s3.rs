@@ -28,6 +28,10 @@ const PORTS: [&str; 8] = [
     "master.port.grpc",
     "volume.port.grpc",
 ];
+/// The part that stores files.
+const FILES: usize = 1;
+/// The part that knows the others.
+const MASTER: usize = 2;
 
 /// An S3 server; it ends when this is dropped.
 #[derive(Debug)]
@@ -67,9 +71,19 @@ impl S3Server {
         format!("http://127.0.0.1:{}", self.ports[0])
     }
 
+    /// Settings of a server with its archive in this bucket.
+    pub fn settings(&self) -> [(&'static str, String); 4] {
+        [
+            ("log.archive.url", format!("s3://{BUCKET}/logs")),
+            ("log.archive.endpoint", self.endpoint()),
+            ("log.archive.access_key", ACCESS_KEY.to_owned()),
+            ("log.archive.secret_key", SECRET_KEY.to_owned()),
+        ]
+    }
+
     /// URL of the objects, behind S3.
     pub fn files(&self) -> String {
-        format!("http://127.0.0.1:{}/buckets/{BUCKET}", self.ports[1])
+        format!("http://127.0.0.1:{}/buckets/{BUCKET}", self.ports[FILES])
     }
 
     /// Ends the server at once.
@@ -105,7 +119,7 @@ impl S3Server {
             "{method} /buckets/{BUCKET}/{object} HTTP/1.1\r\nhost: filer\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{content}",
             content.len()
         );
-        let answer = self.ask(&request).await;
+        let answer = self.ask(FILES, &request).await;
         assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
     }
 
@@ -115,14 +129,14 @@ impl S3Server {
     /// When the server refuses it.
     pub async fn delete(&self, object: &str) {
         let request = format!("DELETE /buckets/{BUCKET}/{object} HTTP/1.1\r\nhost: filer\r\nconnection: close\r\n\r\n");
-        let answer = self.ask(&request).await;
+        let answer = self.ask(FILES, &request).await;
         assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
     }
 
-    /// Sends a request to the part that stores files, which needs no signature; empty without an answer.
-    async fn ask(&self, request: &str) -> String {
+    /// Sends a request, which needs no signature behind S3, to the part with this place in [`PORTS`]; empty without an answer.
+    async fn ask(&self, part: usize, request: &str) -> String {
         let mut answer = String::new();
-        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.ports[1])).await
+        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.ports[part])).await
             && stream.write_all(request.as_bytes()).await.is_ok()
         {
             // An answer that was cut off is as far as it came.
@@ -147,25 +161,14 @@ impl S3Server {
         for _ in 0..600 {
             tokio::time::sleep(Duration::from_millis(100)).await;
             let is_up = TcpStream::connect(("127.0.0.1", self.ports[0])).await.is_ok();
-            let request = "GET /dir/status HTTP/1.1\r\nhost: filer\r\nconnection: close\r\n\r\n";
-            if is_up && self.ask(request).await.starts_with("HTTP/1.1") && self.has_volumes().await {
+            let request = "GET /dir/status HTTP/1.1\r\nhost: weed\r\nconnection: close\r\n\r\n";
+            let has_files = is_up && self.ask(FILES, request).await.starts_with("HTTP/1.1");
+            // The part that stores bytes has registered.
+            if has_files && self.ask(MASTER, request).await.contains("\"DataNodes\"") {
                 return;
             }
         }
         panic!("the S3 server does not start: {}", said(&self.folder.path().join("server.log")));
-    }
-
-    /// Whether the part that stores bytes has registered.
-    async fn has_volumes(&self) -> bool {
-        let mut answer = String::new();
-        let request = "GET /dir/status HTTP/1.1\r\nhost: master\r\nconnection: close\r\n\r\n";
-        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.ports[2])).await
-            && stream.write_all(request.as_bytes()).await.is_ok()
-        {
-            // As above.
-            let _ = stream.read_to_string(&mut answer).await;
-        }
-        answer.contains("\"DataNodes\"")
     }
 }
 
