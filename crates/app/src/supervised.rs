@@ -61,11 +61,13 @@ const METER_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from
 
 /// Rest of the actor that adds events to sessions, which the local sequencer wakes.
 const SESSIONS_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(20));
+
 /// Pause between two passes that write the archive.
 const ARCHIVE_EVERY: Duration = Duration::from_secs(2);
 
 /// Rest of the actor that writes the archive. The local sequencer wakes it; bodies leave the database late by this much.
 const ARCHIVE_REST: (Duration, Duration) = (Duration::from_secs(4), Duration::from_mins(1));
+
 /// Rest of the reader of recorded events, which the local sequencer wakes. Messages that wait for their time are late by this much.
 const RULE_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
 

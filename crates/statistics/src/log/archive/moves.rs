@@ -24,14 +24,14 @@ pub const REMOVED: &str = "UPDATE archive SET removed = $1 + 1 WHERE removed = $
 pub const EMPTY: &str = "UPDATE events SET canonical = '' FROM leaves l, sources s
     WHERE l.leaf_index >= $1 * 256 AND l.leaf_index < ($1 + 1) * 256 AND events.id = l.event
         AND s.id = events.source_id AND s.agent_id <> 'svc-control-plane'";
-/// The same on SQLite, where an update frees no page: rows are deleted, which frees their pages, and inserted without their bodies. Each
-/// statement has the parameter `$1`.
-pub const EMPTY_ON_SQLITE: [&str; 3] = [
-    "INSERT INTO temp.emptied SELECT * FROM main.events WHERE id > $1 * 256 AND id <= ($1 + 1) * 256
-        AND (SELECT s.agent_id FROM sources s WHERE s.id = source_id) <> 'svc-control-plane'",
-    "DELETE FROM main.events WHERE id IN (SELECT id FROM temp.emptied WHERE id > $1 * 256)",
-    "INSERT INTO main.events SELECT * FROM temp.emptied WHERE id > $1 * 256 ORDER BY id",
-];
-/// The rows of one bundle, on SQLite.
-pub const EMPTIED: &str = "CREATE TEMP TABLE IF NOT EXISTS emptied AS SELECT * FROM main.events WHERE FALSE;
+/// The rows of bundle `$1` on SQLite, where an update frees no page: [`REPLACE`] deletes the rows, which frees their pages, and inserts them
+/// without their bodies. [`CLEAR`] comes first.
+pub const COPY: &str = "INSERT INTO temp.emptied SELECT * FROM main.events WHERE id > $1 * 256 AND id <= ($1 + 1) * 256
+    AND (SELECT s.agent_id FROM sources s WHERE s.id = source_id) <> 'svc-control-plane'";
+/// Makes the table of rows, empty.
+pub const CLEAR: &str = "CREATE TEMP TABLE IF NOT EXISTS emptied AS SELECT * FROM main.events WHERE FALSE;
     DELETE FROM temp.emptied";
+/// Replaces the copied rows.
+pub const REPLACE: &str = "UPDATE temp.emptied SET canonical = x'';
+    DELETE FROM main.events WHERE id IN (SELECT id FROM temp.emptied);
+    INSERT INTO main.events SELECT * FROM temp.emptied ORDER BY id";

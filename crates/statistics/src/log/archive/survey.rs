@@ -1,16 +1,13 @@
 //! Lists the objects of a log in its archive.
 
-use domain::Timestamp;
 use object_store::path::Path;
 use proofs::merkle::tile::TilePath;
-
-use store::pool::query;
+use serde_json::Value;
 
 use super::{Archived, EVENTS, folder_of_key};
 use crate::archive::Archive;
-use crate::log::error::{During, LogError};
+use crate::log::error::LogError;
 use crate::log::handle::Log;
-use crate::log::sql::KEYS;
 
 /// The objects of a log in its archive.
 #[derive(Debug, Default)]
@@ -39,10 +36,9 @@ impl Log {
     pub async fn survey_archive(&self) -> Result<ArchiveSurvey, LogError> {
         let mut survey = ArchiveSurvey::default();
         let Some(archive) = &self.archive else { return Ok(survey) };
-        let keys: Vec<(String, Timestamp, Option<Timestamp>)> =
-            query(KEYS).fetch_all(&self.pool).await.during("read the keys of the log")?;
         // Another installation may have a log of the same name in this archive.
-        let own: Vec<String> = keys.iter().filter_map(|(vkey, ..)| folder_of_key(vkey)).collect();
+        let own = |key: &Value| folder_of_key(key["vkey"].as_str()?);
+        let own: Vec<String> = self.key_list().await?.iter().filter_map(own).collect();
         let parent = own.first().and_then(|own| own.rsplit_once('/')).map_or("", |(parent, _)| parent);
         let objects = archive.list(parent).await?;
         let state = self.archived().await?;
@@ -78,5 +74,5 @@ fn is_expected(state: &Archived, folder: &str, object: &str) -> bool {
     // The bundle with which the tile is full.
     let bundles = EVENTS.checked_pow(id.level.into()).and_then(|width| width.checked_mul(id.index + 1));
     let Some(bundles) = bundles.filter(|bundles| bundles.saturating_mul(EVENTS) <= state.leaves) else { return false };
-    state.folder_of(bundles - 1) == Some(folder) || (state.folders.is_empty() && state.put == 0)
+    state.folder_of(bundles - 1) == Some(folder) || state.folders.is_empty()
 }

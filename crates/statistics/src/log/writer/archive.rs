@@ -2,7 +2,7 @@
 
 use super::open::Open;
 use super::transaction::begin;
-use crate::log::archive::moves::{ArchiveMove, BEGIN, EMPTIED, EMPTY_ON_SQLITE, PUT, REMOVED};
+use crate::log::archive::moves::{ArchiveMove, BEGIN, CLEAR, COPY, PUT, REMOVED, REPLACE};
 use crate::log::error::{DuringSqlite as _, LogError};
 
 impl Open {
@@ -18,13 +18,10 @@ impl Open {
             }
             ArchiveMove::Remove { bundle } => {
                 let bundle = number(*bundle)?;
-                let [copy, delete, insert] = EMPTY_ON_SQLITE;
-                let moved = transaction.execute(REMOVED, [bundle]);
-                transaction.execute_batch(EMPTIED).during(WRITE)?;
-                transaction.execute(copy, [bundle]).during(WRITE)?;
-                transaction.execute("UPDATE temp.emptied SET canonical = x''", []).during(WRITE)?;
-                transaction.execute(delete, [bundle]).during(WRITE)?;
-                transaction.execute(insert, [bundle]).and(moved)
+                transaction.execute_batch(CLEAR).during(WRITE)?;
+                transaction.execute(COPY, [bundle]).during(WRITE)?;
+                transaction.execute_batch(REPLACE).during(WRITE)?;
+                transaction.execute(REMOVED, [bundle])
             }
         };
         let is_first = moved.during(WRITE)? > 0;
