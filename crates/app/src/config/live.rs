@@ -86,6 +86,8 @@ const CLASSES: &[(&str, SettingEffect)] = {
         ("limits", Live),
         ("log", Restart),
         ("log.checkpoint_every", Live),
+        // A list; its rows contain URLs with passwords.
+        ("log.part", Never),
         ("log.remember_every", Live),
         ("machines", Restart),
         ("mail", Restart),
@@ -154,7 +156,7 @@ mod tests {
         let of = |path| effect_of(path).unwrap();
         assert_eq!(of("actors.claims.idle_after"), SettingEffect::Live);
         assert_eq!((of("telemetry.log"), of("telemetry.format")), (SettingEffect::Live, SettingEffect::Restart));
-        for secret in ["mail.smtp.password", "upstream.token", "machines.enrolment_key", "database.url"] {
+        for secret in ["mail.smtp.password", "upstream.token", "machines.enrolment_key", "database.url", "log.part"] {
             assert_eq!(of(secret), SettingEffect::Never, "{secret}");
         }
         assert_eq!(effect_of("logs.origin"), None);
