@@ -68,6 +68,8 @@ kinds! {
     Archive = "archive", PERIODIC;
     /// Commits held events, many in one transaction.
     Hold = "hold", GROUPED;
+    /// Opens the separate database of the memory after its server was away, and empties spaces that were deleted in the meantime.
+    Memory = "memory", PERIODIC;
     /// Sends mail.
     Mail = "mail", Limits::NONE;
     /// Serialises the transitions of one registration.

@@ -36,6 +36,9 @@ impl Gauges {
             budgets(&tree);
         }
         show("main", app.store.pool());
+        if let Some(memory) = app.store.memory_apart() {
+            show("memory", memory);
+        }
         let Some(log) = app.upstream.logs().map(Logs::first) else { return };
         // On PostgreSQL the log uses the connections of the main database.
         if !log.pool().is_postgres() {

@@ -59,6 +59,9 @@ const UPSTREAM: &str = "upstream";
 /// Name of the part *further parts of the log*.
 const LOG_PARTS: &str = "log_parts";
 
+/// Name of the part *separate database of the memory*.
+const MEMORY: &str = "memory";
+
 /// Name of the part *archive of the log*.
 const ARCHIVE: &str = "archive";
 
@@ -93,6 +96,7 @@ pub(super) struct Readiness {
     reads: SharedProbe<()>,
     log: SharedProbe<()>,
     log_parts: Arc<DashMap<LogPart, SharedProbe<()>>>,
+    memory: SharedProbe<()>,
     acts: SharedProbe<Option<Timestamp>>,
 }
 
@@ -107,8 +111,8 @@ pub(super) struct Failing {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Report {
     pub(super) failing: Vec<Failing>,
-    /// Failures that do not make the server unready: failures of an external statistics service, of further parts of the log, of its archive or
-    /// of witnesses, differences between nodes, acts of operators that wait, overridden settings, pauses, and a drain.
+    /// Failures that do not make the server unready: failures of an external statistics service, of further parts of the log, of its archive, of
+    /// the memory's own database or of witnesses, differences between nodes, acts of operators that wait, overridden settings, pauses, and a drain.
     pub(super) degraded: Vec<Failing>,
 }
 
@@ -170,7 +174,7 @@ impl Readiness {
             .chain(drain)
             .collect();
         let mut report = Report { degraded, ..Report::default() };
-        let (store, reads, log, parts, acts, tree) = tokio::join!(
+        let (store, reads, log, parts, memory, acts, tree) = tokio::join!(
             self.store.answer(pace, || {
                 let store = app.store.clone();
                 async move { store.writable().await.map_err(|error| reasons(&error)) }
@@ -181,6 +185,7 @@ impl Readiness {
             }),
             self.log(pace, app),
             self.parts(pace, app),
+            self.memory(pace, app),
             self.acts.answer(pace.of_acts(), || {
                 let store = app.store.clone();
                 async move { store.acts_waiting_since().await.map_err(|error| reasons(&error)) }
@@ -197,6 +202,10 @@ impl Readiness {
             report.fails("log", reason);
         }
         report.degraded.extend(parts.into_iter().map(|reason| Failing { part: LOG_PARTS, reason }));
+        if let Err(reason) = memory {
+            let reason = format!("memories can be neither read nor added: {reason}");
+            report.degraded.push(Failing { part: MEMORY, reason });
+        }
         // The parts `store` and `reads` report errors.
         if let Ok(Some(since)) = acts
             && since + ACT_WAIT_MAX < app.clock.now()
@@ -224,6 +233,18 @@ impl Readiness {
             Some(log) => works(&self.log, pace, app, log).await,
             None => Ok(()),
         }
+    }
+
+    /// A separate database of the memory, if there is one.
+    async fn memory(&self, pace: Pace, app: &App) -> Result<(), String> {
+        if !app.store.is_memory_apart() {
+            return Ok(());
+        }
+        let probe = || {
+            let store = app.store.clone();
+            async move { store.memory_answers().await.map_err(|error| reasons(&error)) }
+        };
+        self.memory.answer(pace.of_reads(app), probe).await
     }
 
     /// Why further parts of the log do not take events.

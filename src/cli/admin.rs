@@ -14,6 +14,7 @@ mod held;
 mod log;
 mod machine;
 mod mail;
+mod memory;
 mod node;
 mod objects;
 mod options;
@@ -100,6 +101,9 @@ pub enum Command {
     /// Begin new epochs of the event log
     #[command(subcommand)]
     Log(log::Command),
+    /// Move pages and notes into a separate database
+    #[command(subcommand)]
+    Memory(memory::Command),
 }
 
 /// Opens the main database and runs the subcommand.
@@ -142,6 +146,7 @@ pub async fn run(command: Command, settings: &Settings) -> Done {
         Command::Pauses(format) => pause::list(format, &context).await,
         Command::Node(node::Command::List(format)) => node::run(format, &context).await,
         Command::Log(command) => log::run(command, &context).await,
+        Command::Memory(command) => memory::run(command, &context).await,
         Command::Actor(_) | Command::Capacity(_) | Command::Tap(_) | Command::Token(_) | Command::Node(_) => Ok(()),
     };
     context.store.close().await;

@@ -8,6 +8,7 @@ mod extraction;
 mod finding;
 mod main_database;
 mod memory;
+mod memory_database;
 mod nodes;
 mod replication;
 mod server;

@@ -169,4 +169,5 @@ pub const ALL: &[Examples] = &[
     ),
     of("admin log epoch", &["attache admin log epoch --reason \"restored the backup of Monday\""]),
     of("admin log parts", &["attache admin log parts"]),
+    of("admin memory move", &["attache admin memory move --reason \"a server of its own\""]),
 ];

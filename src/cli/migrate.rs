@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use actors::upstream::Upstream;
 use app::config::{DataSettings, Settings};
-use app::installation::{self, DatabasePlan, LogStart};
+use app::installation::{self, DatabasePlan, InstallationPlan, LogStart};
 use clap::Args;
 use domain::act::{ActKind, ActOutcome};
 use domain::log_part::LogPart;
@@ -44,18 +44,19 @@ pub async fn run(arguments: Arguments, settings: &Settings) -> Done {
         ));
     }
     if arguments.dry_run {
-        let (plans, away) = installation::plan_schema(settings).await.map_err(Failure::caused)?;
+        let planned = installation::plan_schema(settings).await.map_err(Failure::caused)?;
+        let InstallationPlan { databases: plans, away, is_memory_away } = planned;
         let rehearsal = if arguments.rehearse { Some(rehearse(settings).await?) } else { None };
         let shown: Vec<Value> = plans.iter().map(|plan| shown(plan, settings)).collect();
         output::show(
             arguments.json,
-            &json!({ "databases": shown, "away": away, "rehearsal": rehearsal.map(Rehearsal::json) }),
+            &json!({ "databases": shown, "away": away, "is_memory_away": is_memory_away, "rehearsal": rehearsal.map(Rehearsal::json) }),
             || {
                 let lines = plans.iter().map(|plan| text(plan, settings)).chain(rehearsal.map(Rehearsal::text));
                 lines.collect::<Vec<_>>().join("\n")
             },
         );
-        name_absent(&away);
+        name_absent(&away, is_memory_away);
         return Ok(());
     }
     let (store, upstream) = migrated(settings).await?;
@@ -63,18 +64,19 @@ pub async fn run(arguments: Arguments, settings: &Settings) -> Done {
         by_shell(ActKind::Migrate).to(json!({ "schema": store.schema_version() })).because(arguments.because.reason);
     let recorded = record(&store, act, ActOutcome::Applied).await;
     let away = upstream.logs().map(Logs::away).unwrap_or_default();
+    let is_memory_away = !store.is_memory_open();
     upstream.close().await;
     store.close().await;
     recorded?;
     output::print("the databases have the current schema");
-    name_absent(&away);
+    name_absent(&away, is_memory_away);
     Ok(())
 }
 
-fn name_absent(parts: &[LogPart]) {
-    for part in parts {
-        let text = format!("part {part} of the log is away: a server migrates it when its database answers");
-        output::print_to_stderr(&text);
+fn name_absent(parts: &[LogPart], is_memory_away: bool) {
+    let parts = parts.iter().map(|part| format!("part {part} of the log"));
+    for database in is_memory_away.then(|| "the memory".to_owned()).into_iter().chain(parts) {
+        output::print_to_stderr(&format!("{database} is away: a server migrates it when its database answers"));
     }
 }
 
@@ -83,6 +85,7 @@ async fn migrated(settings: &Settings) -> Result<(Store, Upstream), Failure> {
     let (clock, rng) = (Clock::system(), Rng::system());
     let opened = installation::open(settings, &clock, &rng, LogStart::Continue).await;
     let (store, service) = opened.map_err(Failure::caused)?;
+    let store = installation::with_memory(store, settings, &clock).await.map_err(Failure::caused)?;
     let registry = Arc::new(settings.registry().map_err(Failure::refused)?);
     let opened = installation::with_parts(service, settings, &store, (&clock, &rng), &registry).await;
     Ok((store, opened.map_err(Failure::caused)?.0))

@@ -445,6 +445,7 @@ on_each_database! {
         let runs = |kind: &&ActorKind| match **kind {
             ActorKind::Lookup => world.server.app.store.pool().is_postgres(),
             ActorKind::Parts => !world.server.app.settings.log.part.is_empty(),
+            ActorKind::Memory => world.server.app.store.is_memory_apart(),
             // They need the address of a witness, the URL of an archive, and `webhooks.enabled`.
             ActorKind::Witness | ActorKind::Archive | ActorKind::Webhook => false,
             _ => true,
@@ -466,7 +467,7 @@ on_sqlite! {
         assert!(policy.starts_with("default-src 'none'; style-src 'self'; script-src 'self'"), "{policy}");
         assert_eq!((cache.as_str(), header("content-type").as_str()), ("no-store", "text/html; charset=utf-8"));
         let page = response.text().await.unwrap();
-        let kinds = ActorKind::ALL.iter().filter(|kind| !matches!(kind, ActorKind::Lookup | ActorKind::Parts | ActorKind::Witness | ActorKind::Archive | ActorKind::Webhook));
+        let kinds = ActorKind::ALL.iter().filter(|kind| !matches!(kind, ActorKind::Lookup | ActorKind::Parts | ActorKind::Memory | ActorKind::Witness | ActorKind::Archive | ActorKind::Webhook));
         for kind in kinds {
             assert!(page.contains(&format!(">{}<", kind.name())), "{kind}: {page}");
         }

@@ -36,6 +36,7 @@ mod log_parts;
 mod login;
 mod manual;
 mod mcp;
+mod memory_database;
 mod nodes;
 mod objects;
 mod ops;

@@ -109,7 +109,7 @@ pub fn facts(batch: &Batch) -> Facts {
     facts_with(batch, &batch.journal)
 }
 
-/// The facts of a batch with a journal that may be newer than that of its row.
+/// The facts of a batch with a journal that may be newer than its row.
 fn facts_with(batch: &Batch, journal: &Journal) -> Facts {
     vec![
         ("kind", <&str>::from(batch.kind).to_owned()),
@@ -272,6 +272,10 @@ impl BatchAdd {
         };
         if !state.leads() {
             self.reload(state).await?;
+            if !is_cancelled {
+                // Otherwise pages would be fetched again and again that cannot be stored.
+                store.memory_answers().await?;
+            }
             state.filter = Some(Arc::new(store.filter_settings(&state.batch.account).await?));
             state.waiting =
                 state.batch.pending.iter().map(|(index, url)| (*index, url.as_deref().and_then(host))).collect();

@@ -297,9 +297,22 @@ impl Settings {
             "database.replica_url",
             "needs database.url: SQLite has no replica",
         );
+        let memory = &self.knowledge.database;
+        rule(
+            memory.url.is_none() || self.database.url.is_some(),
+            "knowledge.database.url",
+            "needs database.url: the memory of an SQLite installation is in its file",
+        );
+        rule(
+            memory.replica_url.is_none() || memory.url.is_some(),
+            "knowledge.database.replica_url",
+            "needs knowledge.database.url",
+        );
         for (path, url, role) in [
             ("database.url", &self.database.url, ServerRole::Primary),
             ("database.replica_url", &self.database.replica_url, ServerRole::Standby),
+            ("knowledge.database.url", &memory.url, ServerRole::Primary),
+            ("knowledge.database.replica_url", &memory.replica_url, ServerRole::Standby),
         ] {
             if let Some(Err(reason)) = url.as_deref().map(|url| check_url(url, role)) {
                 rule(false, path, &format!("cannot be used: {reason}"));

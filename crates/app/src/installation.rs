@@ -14,6 +14,7 @@
 mod epoch;
 mod error;
 mod log_record;
+mod memory;
 mod pair;
 mod parts;
 mod places;
@@ -44,12 +45,13 @@ use supervision::Handle;
 pub use self::epoch::{Declared, declare};
 pub use self::error::OpenError;
 pub use self::log_record::LogRecord;
+pub use self::memory::{MemoryKeeper, memory_settings, with_memory};
 pub use self::pair::is_lone_log;
 use self::pair::{Found, StartContext, log_pool, log_pool_if_there};
 pub use self::parts::{PartOpener, part_pool};
 pub use self::places::SCHEMA;
 pub use self::refusal::{Mismatch, StartRefusal, epoch_command};
-pub use self::schema::{DatabasePlan, plan as plan_schema, require as require_schema};
+pub use self::schema::{DatabasePlan, InstallationPlan, plan as plan_schema, require as require_schema};
 use crate::config::Settings;
 
 /// Number of attempts of a start whose database stops answering, and the wait between two. Together they outlast a restart of PostgreSQL.

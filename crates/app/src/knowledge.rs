@@ -17,6 +17,7 @@ use knowledge::search::Search;
 use super::builder::Builder;
 use super::error::BuildError;
 use crate::config::{KnowledgeSettings, Settings};
+use crate::installation::{MemoryKeeper, memory_settings};
 
 pub(super) struct KnowledgeServices {
     pub pipeline: Pipeline,
@@ -25,11 +26,22 @@ pub(super) struct KnowledgeServices {
 }
 
 impl Builder<'_> {
-    pub(super) fn knowledge(&self) -> Result<KnowledgeServices, BuildError> {
+    pub(super) async fn knowledge(&self) -> Result<KnowledgeServices, BuildError> {
         let pipeline = self.pipeline()?;
         let (embedder, settings) = (pipeline.stages().embedder.clone(), self.settings.knowledge.search.clone());
         let ingestion = self.ingestion(&pipeline);
-        Ok(KnowledgeServices { search: Search::new(self.store.clone(), embedder, settings), ingestion, pipeline })
+        let search = Search::new(self.store.clone(), embedder, settings);
+        if self.store.is_memory_open() {
+            search.index().prepare().await?;
+        }
+        Ok(KnowledgeServices { pipeline, search, ingestion })
+    }
+
+    /// Opens a separate database of the memory; `None` if there is none.
+    pub(super) fn memory_keeper(&self, search: &Search<Embedder>) -> Option<MemoryKeeper> {
+        let (store, clock, rng) = (self.store.clone(), self.clock.clone(), self.rng.clone());
+        let settings = memory_settings(self.settings)?;
+        Some(MemoryKeeper { store, settings, search: search.clone(), clock, rng })
     }
 
     /// The stages from a URL to vectors.

@@ -187,6 +187,7 @@ impl App {
         let (store, service) = installation::open(&settings, &clock, &rng, start).await?;
         follow_clock(&store, &clock).await;
         let node = NodeId::from(rng.uuid_v7(clock.now()));
+        let store = installation::with_memory(store, &settings, &clock).await?;
         let store = store.with_holder(node).with_notices(live.part(Settings::notices));
         let registry = Arc::new(settings.registry().map_err(BuildError::Registry)?);
         let (upstream, parts) = installation::with_parts(service, &settings, &store, (&clock, &rng), &registry).await?;
@@ -209,8 +210,7 @@ impl App {
         let devices = builder.devices(codes.clone());
         let (mail, mailer) = builder.mail()?;
         let signins = builder.signins(&mail, codes.clone());
-        let knowledge = builder.knowledge()?;
-        knowledge.search.index().prepare().await?;
+        let knowledge = builder.knowledge().await?;
         let lookup = builder.lookup();
         let counters = builder.counters(&upstream);
         let hold = builder.hold();
@@ -230,6 +230,7 @@ impl App {
             anchors: &anchors,
             witnesses: &witnesses,
             parts: parts.as_ref(),
+            memory: builder.memory_keeper(&knowledge.search),
             hold: &hold,
             mail: (&mail, mailer),
             claims: &claims,

@@ -37,7 +37,7 @@ use supervision::periodic::{LiveSchedule, Pass, Periodic, Rest, Schedule, Waker}
 
 use super::builder::{Builder, Counters, Hold, OUTBOX};
 use super::config::Settings;
-use super::installation::PartOpener;
+use super::installation::{MemoryKeeper, PartOpener};
 use super::knowledge::KnowledgeServices;
 
 /// Pause of actors that only look for changes.
@@ -74,8 +74,8 @@ const RULE_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_
 /// Pause between two passes that compute missing embeddings.
 const EMBED_MISSING_EVERY: Duration = Duration::from_secs(5);
 
-/// Pause between two tries to open a part of the log.
-const PARTS_EVERY: Duration = Duration::from_secs(2);
+/// Pause between two tries to open a part of the log, or the database of the memory.
+const OPEN_EVERY: Duration = Duration::from_secs(2);
 
 /// Rest of the anchor, which the local sequencer wakes.
 const ANCHOR_REST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(15));
@@ -117,6 +117,8 @@ pub(super) struct Supervised<'s> {
     pub witnesses: &'s [Witnesses],
     /// Opens further parts of the embedded log.
     pub parts: Option<&'s PartOpener>,
+    /// Opens a separate database of the memory.
+    pub memory: Option<MemoryKeeper>,
     pub hold: &'s Hold,
     pub mail: (&'s Mail, Mailer),
     pub claims: &'s Claims,
@@ -142,6 +144,7 @@ impl Supervised<'_> {
         children.extend(self.lookup());
         children.extend(self.log());
         children.push(self.hold());
+        children.extend(self.memory.clone().map(|keeper| self.periodic(ActorKind::Memory, keeper, every(OPEN_EVERY))));
         children.extend(self.knowledge_and_requests());
         children.extend(self.webhooks());
         children.extend(self.rules());
@@ -160,7 +163,7 @@ impl Supervised<'_> {
     fn log(&self) -> Vec<ChildSpec> {
         let Upstream::Embedded { intake, log } = self.upstream else { return Vec::new() };
         let mut children = Vec::new();
-        children.extend(self.parts.map(|opener| self.periodic(ActorKind::Parts, opener.clone(), every(PARTS_EVERY))));
+        children.extend(self.parts.map(|opener| self.periodic(ActorKind::Parts, opener.clone(), every(OPEN_EVERY))));
         let wakers: BTreeMap<LogPart, PartWakers> =
             log.slots().map(|(part, _)| (part, PartWakers::default())).collect();
         for (handle, parts) in intake.actors() {

@@ -35,6 +35,7 @@ pub enum ActKind {
     HeldRelease,
     HeldDiscard,
     LogEpoch,
+    MemoryMove,
     KeysRotate,
     BackupCreate,
     BackupRestore,

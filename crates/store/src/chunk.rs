@@ -111,7 +111,7 @@ impl Store {
             WHERE $1 IS NULL AND number IN (SELECT s.account_index FROM space_indexes s WHERE s.memories > 0
                 AND s.space_id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json))))
             ORDER BY chunks DESC, number LIMIT $3";
-        let sql = match (scope, self.pool.is_postgres()) {
+        let sql = match (scope, self.memory()?.is_postgres()) {
             (MemoryScope::Account(_), _) => OF_ACCOUNT,
             (MemoryScope::Spaces(_), false) => OF_SPACES_SQLITE,
             (MemoryScope::Spaces(_), true) => OF_SPACES_POSTGRES,
@@ -121,7 +121,7 @@ impl Store {
             .bind(account)
             .bind(&spaces)
             .bind(crate::row::limit(account_indexes_max))
-            .fetch_all(&self.pool)
+            .fetch_all(self.memory()?)
             .during(Operation::FindAccountIndexesOfSearch)
             .await
     }
@@ -148,7 +148,7 @@ impl Store {
             WHERE c.id IN (SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($4 AS json))) AND ",
             IN_SCOPE_POSTGRES
         );
-        let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
+        let sql = if self.memory()?.is_postgres() { POSTGRES } else { SQLITE };
         let (account, spaces) = scope.binds();
         let (model, chunks) = (model.map(ToString::to_string), json(chunks));
         let rows: Vec<ChunkRow> = query(sql)
@@ -156,7 +156,7 @@ impl Store {
             .bind(&spaces)
             .bind(&model)
             .bind(&chunks)
-            .fetch_all(&self.pool)
+            .fetch_all(self.memory()?)
             .during(Operation::ReadChunks)
             .await?;
         rows.into_iter().map(ChunkRow::into_chunk).collect()

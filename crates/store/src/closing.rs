@@ -83,6 +83,9 @@ impl Store {
     pub async fn closed_accounts_empty(&self, now: Timestamp, settings: &PurgeSettings) -> Result<u64, StoreError> {
         const TO_EMPTY: &str = "SELECT account_id, person_id, closed_at FROM account_closings
             WHERE emptied_at IS NULL ORDER BY closed_at LIMIT $1";
+        if !self.is_memory_open() {
+            return Ok(0);
+        }
         let rows: Vec<ClosingRow> =
             query(TO_EMPTY).bind(ACCOUNTS_MAX).fetch_all(&self.pool).during(Operation::ListClosedAccounts).await?;
         let mut emptied = 0;
@@ -149,8 +152,8 @@ impl Store {
 
     /// Deletes the rows that belong only to the account.
     async fn delete_rows(&self, account: &UserAccountId, settings: &PurgeSettings) -> Result<bool, StoreError> {
-        // A running batch must end first. A space with a memory of another account stays for that account and is not public any more.
-        const KINDS: [&str; 12] = [
+        // A running batch must end first.
+        const KINDS: [&str; 11] = [
             "DELETE FROM seen_values WHERE (account_id, novelty, value) IN
                 (SELECT account_id, novelty, value FROM seen_values WHERE account_id = $1 LIMIT $2)",
             "DELETE FROM watched_accounts WHERE account_id IN
@@ -166,8 +169,6 @@ impl Store {
                 (SELECT id FROM batches WHERE account_id = $1 AND state <> 'running' LIMIT $2)",
             "DELETE FROM verdicts WHERE id IN (SELECT id FROM verdicts WHERE account_id = $1 LIMIT $2)",
             "DELETE FROM api_keys WHERE id IN (SELECT id FROM api_keys WHERE account_id = $1 LIMIT $2)",
-            "DELETE FROM spaces WHERE id IN (SELECT s.id FROM spaces s WHERE s.account_id = $1 AND NOT EXISTS (
-                SELECT 1 FROM memory_spaces l JOIN memories m ON m.id = l.memory_id WHERE l.space_id = s.id) LIMIT $2)",
             "DELETE FROM space_members WHERE account_id = $1 AND space_id IN (SELECT space_id FROM space_members
                 WHERE account_id = $1 AND access <> 'owner' LIMIT $2)",
             "DELETE FROM knowledge_settings WHERE account_id IN
@@ -175,7 +176,7 @@ impl Store {
         ];
         const RUNNING: &str = "SELECT COUNT(*) FROM batches WHERE account_id = $1 AND state = 'running'";
         let rows_max = i64::from(settings.batch_rows.max(1));
-        let mut is_done = true;
+        let mut is_done = self.delete_spaces(account, settings).await?;
         for sql in KINDS {
             let mut left = settings.batches_max;
             loop {
@@ -195,6 +196,27 @@ impl Store {
         let running: i64 =
             scalar(RUNNING).bind(account.as_str()).fetch_one(&self.pool).during(Operation::EmptyClosedAccount).await?;
         Ok(is_done && running == 0)
+    }
+
+    /// Deletes the account's spaces. A space with a memory of another account stays for that account and is not public any more.
+    async fn delete_spaces(&self, account: &UserAccountId, settings: &PurgeSettings) -> Result<bool, StoreError> {
+        const OWNED: &str = "SELECT id FROM spaces WHERE account_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+        const DELETE: &str = "DELETE FROM spaces WHERE id = $1
+            AND NOT EXISTS (SELECT 1 FROM memory_spaces l WHERE l.space_id = $1)";
+        const DO: Operation = Operation::EmptyClosedAccount;
+        let mut after = Uuid::nil();
+        for _ in 0..settings.batches_max {
+            let owned = scalar(OWNED).bind(account.as_str()).bind(after).bind(i64::from(settings.batch_rows.max(1)));
+            let owned: Vec<Uuid> = owned.fetch_all(&self.pool).during(DO).await?;
+            let Some(last) = owned.last() else { return Ok(true) };
+            after = *last;
+            for id in owned {
+                if !self.is_space_used(id.into()).await? {
+                    query(DELETE).bind(id).execute(self.pool.writer()).during(DO).await?;
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// Unlinks the identities after their reports are forwarded.

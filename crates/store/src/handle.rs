@@ -9,6 +9,7 @@ use sqlx::migrate::Migrator;
 
 use crate::act::PendingAct;
 use crate::error::StoreError;
+use crate::memory::slot::MemoryDatabase;
 use crate::notice::NoticeLimits;
 use crate::operation::{During, Operation};
 use crate::pool::{DatabaseSettings, Pool, SchemaPlan, probe, query};
@@ -30,6 +31,8 @@ pub struct Store {
     pub(crate) holder: Option<NodeId>,
     /// The replica that answers searches, if one is configured.
     pub(crate) replica: Option<Replica>,
+    /// The database of the memory, if it is not this one.
+    pub(crate) memory: Option<MemoryDatabase>,
     /// Whether the pool is a replica's.
     pub(crate) is_replica: bool,
     /// The act of an operator that the next effect belongs to.
@@ -41,31 +44,20 @@ impl Store {
     #[boxed]
     pub async fn open(settings: &DatabaseSettings, sqlite_path: &Path) -> Result<Self, StoreError> {
         let pool = Pool::open(settings, sqlite_path, None).await?;
-        let replica = Replica::of(settings, None);
-        Ok(Self {
-            pool,
-            notifies: settings.notify,
-            notices: NoticeLimits::default().into(),
-            holder: None,
-            replica,
-            is_replica: false,
-            act: None,
-        })
+        Ok(Self { notifies: settings.notify, replica: Replica::of(settings, None), ..Self::of(pool) })
+    }
+
+    /// A store of these connections, without notifications and replica.
+    pub(crate) fn of(pool: Pool) -> Self {
+        let notices = NoticeLimits::default().into();
+        Self { pool, notifies: false, notices, holder: None, replica: None, memory: None, is_replica: false, act: None }
     }
 
     /// Opens a copy of the main database in a file, such as a backup, read-only.
     #[boxed]
     pub async fn open_copy(sqlite_path: &Path) -> Result<Self, StoreError> {
         let pool = Pool::open_copy(sqlite_path).await?;
-        let store = Self {
-            pool,
-            notifies: false,
-            notices: NoticeLimits::default().into(),
-            holder: None,
-            replica: None,
-            is_replica: false,
-            act: None,
-        };
+        let store = Self::of(pool);
         store.check_schema().await?;
         Ok(store)
     }
@@ -75,6 +67,9 @@ impl Store {
         self.pool.retune(settings);
         if let Some(replica) = &self.replica {
             replica.retune(settings);
+        }
+        if let Some(open) = self.memory.as_ref().and_then(MemoryDatabase::get) {
+            open.retune(settings);
         }
     }
 
@@ -132,6 +127,9 @@ impl Store {
     pub async fn close(&self) {
         if let Some(replica) = &self.replica {
             replica.close().await;
+        }
+        if let Some(open) = self.memory.as_ref().and_then(MemoryDatabase::get) {
+            open.close().await;
         }
         self.pool.close().await;
     }

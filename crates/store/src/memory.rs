@@ -4,13 +4,17 @@
 //! and gets the number of the change from it: changes of one account are serialised, and an in-memory index follows the numbers
 //! ([`crate::chunk`]).
 
+pub mod database;
 mod delete;
 mod edit;
+mod home;
 mod known;
 mod links;
 mod list;
 mod piece;
 mod put;
+mod relocate;
+pub(crate) mod slot;
 
 pub use delete::{Moved, Unlink};
 pub use edit::{Edit, MemoryEdit, TextEdit};
@@ -204,7 +208,7 @@ impl Store {
             "WHERE m.id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($4 AS json))) AND ",
             IN_SCOPE_POSTGRES
         );
-        let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
+        let sql = if self.memory()?.is_postgres() { POSTGRES } else { SQLITE };
         let (account, spaces) = scope.binds();
         let ids = json(ids);
         let rows: Vec<MemoryRow> = query(sql)
@@ -212,7 +216,7 @@ impl Store {
             .bind(&spaces)
             .bind(i64::from(content_max))
             .bind(&ids)
-            .fetch_all(&self.pool)
+            .fetch_all(self.memory()?)
             .during(Operation::ReadMemories)
             .await?;
         Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
@@ -246,7 +250,7 @@ impl Store {
                 JOIN memory_spaces l ON l.space_id = CAST(w.value AS UUID)
                 WHERE l.memory_id > $4 ORDER BY l.memory_id LIMIT $5) ORDER BY m.id"
         );
-        let sql = match (scope, self.pool.is_postgres()) {
+        let sql = match (scope, self.memory()?.is_postgres()) {
             (MemoryScope::Account(_), _) => OF_ACCOUNT,
             (MemoryScope::Spaces(_), false) => OF_SPACES_SQLITE,
             (MemoryScope::Spaces(_), true) => OF_SPACES_POSTGRES,
@@ -259,7 +263,7 @@ impl Store {
             .bind(i64::from(content_max))
             .bind(after)
             .bind(limit(rows_max))
-            .fetch_all(&self.pool)
+            .fetch_all(self.memory()?)
             .during(Operation::ListMemories)
             .await?;
         Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
@@ -270,7 +274,7 @@ impl Store {
     pub async fn memories_in_space(&self, space: SpaceId) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT CAST(COALESCE(SUM(memories), 0) AS BIGINT) FROM space_indexes WHERE space_id = $1";
         let count: i64 =
-            scalar(SQL).bind(space.as_uuid()).fetch_one(&self.pool).during(Operation::CountMemoriesOfSpace).await?;
+            scalar(SQL).bind(space.as_uuid()).fetch_one(self.memory()?).during(Operation::CountMemoriesOfSpace).await?;
         Ok(count.max(0).unsigned_abs())
     }
 
@@ -286,7 +290,7 @@ impl Store {
         const SQL: &str = "SELECT memories, bytes FROM account_indexes WHERE account_id = $1";
         let sums: Option<(i64, i64)> = query(SQL)
             .bind(account.as_str())
-            .fetch_optional(&self.pool)
+            .fetch_optional(self.memory()?)
             .during(Operation::CountMemoriesOfAccount)
             .await?;
         let (memories, bytes) = sums.unwrap_or_default();

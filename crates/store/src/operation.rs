@@ -17,6 +17,10 @@ use crate::error::{Context, StoreError};
 #[expect(missing_docs, reason = "the name of each operation is its description")]
 pub enum Operation {
     FindChunksByTheirWords,
+    OpenMemory,
+    MoveMemories,
+    FindLostSpaces,
+    ReachMemory,
     MakeTableOfNearVectors,
     CreateWebhook,
     ListWebhooksOfAccount,

@@ -38,6 +38,7 @@ use std::path::Path;
 pub use self::argument::{Argument, Kind, Nullable};
 pub use self::array::Array;
 pub use self::handle::Pool;
+pub(crate) use self::postgres::copy_rows;
 pub use self::postgres::transaction::PgTransaction;
 pub use self::postgres::{
     PostgresConnection, PostgresListener, PostgresPool, SCHEMA_OF_LOG, ServerRole, StatementWatch, check_url,
@@ -73,7 +74,7 @@ pub struct Connections {
 }
 
 impl Pool {
-    /// Connects, and refuses a database whose settings allow it to lose acknowledged writes.
+    /// Connects, and refuses a database with settings that allow it to lose acknowledged writes.
     ///
     /// Without `settings.url` the database is the SQLite file `sqlite_path`; file and folder are created if they are absent. `schema` is
     /// the PostgreSQL schema to use, created if absent; `None` is the server's default. SQLite has one file per schema instead, so it
@@ -239,7 +240,7 @@ impl Pool {
         }
     }
 
-    /// Counts of the writer, for metrics; `None` for PostgreSQL, whose transactions are committed one by one.
+    /// Counts of the writer, for metrics; `None` for PostgreSQL, which commits each transaction separately.
     pub fn writer_counts(&self) -> Option<WriterCounts> {
         match self {
             Self::Sqlite { writer, .. } => Some(writer.counts()),

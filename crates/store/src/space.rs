@@ -134,11 +134,8 @@ impl Store {
         }
         let mut sql = QueryBuilder::new(SEEN);
         sql.push_bind(account.as_str());
-        sql.push(" WHERE (m.account_id IS NOT NULL OR s.is_public) AND s.id IN (");
-        for (place, id) in ids.iter().enumerate() {
-            sql.push(if place == 0 { "" } else { ", " }).push_bind(id.as_uuid());
-        }
-        sql.push(")");
+        sql.push(" WHERE (m.account_id IS NOT NULL OR s.is_public) AND ");
+        among(&mut sql, "s.id", ids.iter().map(SpaceId::as_uuid));
         let rows: Vec<SpaceRow> = sql.build().fetch_all(&self.pool).during(Operation::ReadSpaces).await?;
         Ok(rows.into_iter().map(Space::try_from).collect::<Result<_, _>>()?)
     }
@@ -146,14 +143,16 @@ impl Store {
     /// The public spaces that a memory is linked to.
     #[boxed]
     pub async fn spaces_public_of(&self, memory: MemoryId) -> Result<Vec<SpaceId>, StoreError> {
-        const SQL: &str = "SELECT s.id FROM memory_spaces l JOIN spaces s ON s.id = l.space_id
-            WHERE l.memory_id = $1 AND s.is_public";
-        let ids: Vec<Uuid> = scalar(SQL)
-            .bind(memory.as_uuid())
-            .fetch_all(&self.pool)
-            .during(Operation::FindPublicSpacesOfMemory)
-            .await?;
-        Ok(ids.into_iter().map(SpaceId::from).collect())
+        const LINKED: &str = "SELECT space_id FROM memory_spaces WHERE memory_id = $1";
+        const DO: Operation = Operation::FindPublicSpacesOfMemory;
+        let linked: Vec<Uuid> = scalar(LINKED).bind(memory.as_uuid()).fetch_all(self.memory()?).during(DO).await?;
+        if linked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut sql = QueryBuilder::new("SELECT id FROM spaces WHERE is_public AND ");
+        among(&mut sql, "id", linked);
+        let ids: Vec<(Uuid,)> = sql.build().fetch_all(&self.pool).during(DO).await?;
+        Ok(ids.into_iter().map(|(id,)| id.into()).collect())
     }
 
     /// Changes a space of its owner; `false` if there is no such space.
@@ -187,6 +186,9 @@ impl Store {
             "SELECT id FROM spaces WHERE id = $1 AND account_id = $2 AND NOT is_default FOR UPDATE";
         const DELETE: &str = "DELETE FROM spaces WHERE id = $1
             AND NOT EXISTS (SELECT 1 FROM memory_spaces l WHERE l.space_id = $1)";
+        if self.memory.is_some() && self.is_space_used(id).await? {
+            return Ok(false);
+        }
         in_transaction!(
             &self.pool,
             |tx| {
@@ -202,6 +204,12 @@ impl Store {
         )
         .during(Operation::DeleteSpace)
         .await
+    }
+
+    /// Whether any memory is linked to a space.
+    pub(crate) async fn is_space_used(&self, id: SpaceId) -> Result<bool, StoreError> {
+        const SQL: &str = "SELECT EXISTS (SELECT 1 FROM memory_spaces WHERE space_id = $1)";
+        scalar(SQL).bind(id.as_uuid()).fetch_one(self.memory()?).during(Operation::DeleteSpace).await
     }
 
     /// Sets or removes the mark of a space for a member account; `false` if the account is not a member.
@@ -258,6 +266,15 @@ impl Store {
         .during(Operation::ShareSpace)
         .await
     }
+}
+
+/// The condition that a column is one of these ids, at least one.
+fn among(sql: &mut QueryBuilder<'_>, column: &'static str, ids: impl IntoIterator<Item = Uuid>) {
+    sql.push(column);
+    for (place, id) in ids.into_iter().enumerate() {
+        sql.push(if place == 0 { " IN (" } else { ", " }).push_bind(id);
+    }
+    sql.push(")");
 }
 
 crate::row! {

@@ -9,7 +9,7 @@ use store::{Pool, Store, StoreError};
 use super::clock::ClockReference;
 use super::finding::Finding;
 use super::main_database::MainDatabase;
-use super::{nodes, replication};
+use super::{memory_database, nodes, replication};
 
 const DATABASE: &str = "database";
 
@@ -111,6 +111,7 @@ async fn of_store(settings: &Settings, store: &Store, deep: bool) -> Vec<Finding
             Finding::bad("writes", reasons(&error), "check that the disk is not full and the file is writable")
         }
     });
+    findings.extend(memory_database::check(settings, store, deep).await);
     findings.push(nodes::check(settings, store).await);
     findings.extend(overridden(store).await);
     findings.extend(paused(store).await);

@@ -37,7 +37,8 @@ macro_rules! on_sqlite {
     )*};
 }
 
-/// Runs each test on SQLite, on PostgreSQL, and on PostgreSQL with pgvector, which searches vectors itself.
+/// Runs each test on SQLite, on PostgreSQL, on PostgreSQL with pgvector, which searches vectors itself, and with the memory in a separate
+/// database.
 #[macro_export]
 macro_rules! on_each_vector_index {
     ($($(#[$meta:meta])* async fn $name:ident($world:ident: $($kind:tt)+) $body:block)*) => {$(
@@ -50,6 +51,7 @@ macro_rules! on_each_vector_index {
             $crate::database_test!(on_sqlite($($kind)+));
             $crate::database_test!(on_postgres($($kind)+));
             $crate::database_test!(on_pgvector($($kind)+));
+            $crate::database_test!(on_memory_apart($($kind)+));
         }
     )*};
 }

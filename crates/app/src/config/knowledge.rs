@@ -1,5 +1,6 @@
 //! `[knowledge]`: the knowledge API, composed of the settings of its stages.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -23,6 +24,8 @@ pub struct KnowledgeSettings {
     pub tags_per_memory_max: usize,
     pub cors_origins: Vec<String>,
     pub worker: Option<PathBuf>,
+    /// `[knowledge.database]`: a separate database of the memory.
+    pub database: MemoryDatabaseSettings,
     /// `[knowledge.batch]`: limits of batches.
     pub batch: BatchSettings,
     /// `[knowledge.import]`: limits of imports.
@@ -51,6 +54,7 @@ impl Default for KnowledgeSettings {
             tags_per_memory_max: 20,
             cors_origins: Vec::new(),
             worker: None,
+            database: MemoryDatabaseSettings::default(),
             batch: BatchSettings::default(),
             import: ImportSettings::default(),
             fetch: FetchSettings::default(),
@@ -101,6 +105,26 @@ fn is_origin(text: &str) -> bool {
         && !host.is_empty()
         && !host.ends_with(default_port)
         && host.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.:[]".contains(&byte))
+}
+
+/// A separate database of the memory.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MemoryDatabaseSettings {
+    pub url: Option<String>,
+    pub replica_url: Option<String>,
+}
+
+/// Hides the URLs, which may contain a password.
+impl fmt::Debug for MemoryDatabaseSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |url: &Option<String>| url.as_ref().map(|_| "…");
+        let Self { url, replica_url } = self;
+        f.debug_struct("MemoryDatabaseSettings")
+            .field("url", &shown(url))
+            .field("replica_url", &shown(replica_url))
+            .finish()
+    }
 }
 
 /// Limits of imports.

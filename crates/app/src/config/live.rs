@@ -80,6 +80,8 @@ const CLASSES: &[(&str, SettingEffect)] = {
         ("janitor.purge.unattached_kept", Restart),
         ("knowledge", Restart),
         ("knowledge.batch", Live),
+        ("knowledge.database.replica_url", Never),
+        ("knowledge.database.url", Never),
         ("knowledge.import.lines_max", Live),
         ("knowledge.memories_per_account_max", Live),
         ("knowledge.tags_per_memory_max", Live),

@@ -44,6 +44,10 @@ impl Settings {
             let content = std::fs::read(path).map(|bytes| Digest::of(&bytes).to_string());
             events.insert("registry".to_owned(), content.map_or(Value::Null, Value::String));
         }
+        if let Some(database) = tree.get_mut("knowledge").and_then(|knowledge| knowledge.get_mut("database")) {
+            // A URL may contain a password, but whether there is one concerns all nodes.
+            *database = Value::Bool(self.knowledge.database.url.is_some());
+        }
         if let Some(Value::Array(parts)) = tree.get_mut("log").and_then(|log| log.get_mut("part")) {
             // A URL may contain a password.
             parts.iter_mut().filter_map(Value::as_object_mut).for_each(|part| drop(part.remove("url")));

@@ -3,6 +3,7 @@
 use domain::log_part::LogPart;
 use statistics::log::LogError;
 use store::StoreError;
+use store::memory::database::MemoryRefusal;
 
 use super::refusal::{Mismatch, StartRefusal};
 
@@ -62,13 +63,24 @@ pub enum OpenError {
         /// Its version.
         version: String,
     },
+    /// The memory is not where the configuration says.
+    #[error(transparent)]
+    Memory(MemoryRefusal),
+    /// A node of another version would look for the memory in the main database.
+    #[error("the memory gets a separate database, and node {node} runs version {version}: upgrade or stop it first")]
+    MemoryBesideVersion {
+        /// The place of the node.
+        node: String,
+        /// Its version.
+        version: String,
+    },
     /// A new epoch of the log cannot start.
     #[error("a new epoch of the event log cannot begin: {0}")]
     Epoch(String),
 }
 
 impl OpenError {
-    /// Whether the database of a part did not answer.
+    /// Whether a database did not answer.
     pub(super) fn is_away(&self) -> bool {
         match self {
             Self::Store(error) | Self::Log(LogError::Store(error)) => error.is_unavailable(),

@@ -9,6 +9,7 @@ use store::{Pool, SchemaPlan, Store};
 
 use super::error::OpenError;
 use super::is_main_database_absent;
+use super::memory::memory_settings;
 use super::pair::log_pool_if_there;
 use super::parts::part_pool;
 use crate::config::{LogPartSettings, Settings};
@@ -16,7 +17,7 @@ use crate::config::{LogPartSettings, Settings};
 /// The plan for one database.
 #[derive(Debug)]
 pub struct DatabasePlan {
-    /// `main`, `log`, or `log part N`.
+    /// `main`, `memory`, `log`, or `log part N`.
     pub name: String,
     /// The change of its tables by a start.
     pub schema: SchemaPlan,
@@ -24,10 +25,20 @@ pub struct DatabasePlan {
     pub file: Option<PathBuf>,
 }
 
-/// The change of the tables of all databases by a start, and the unavailable parts of the log. Changes nothing; the log is absent if the
-/// service is external.
+/// The plan for all databases.
+#[derive(Debug, Default)]
+pub struct InstallationPlan {
+    /// The available databases. The log is absent if the service is external.
+    pub databases: Vec<DatabasePlan>,
+    /// The unavailable parts of the log.
+    pub away: Vec<LogPart>,
+    /// Whether the memory has a separate database, and it is unavailable.
+    pub is_memory_away: bool,
+}
+
+/// The change of the tables of all databases by a start. Changes nothing.
 #[boxed]
-pub async fn plan(settings: &Settings) -> Result<(Vec<DatabasePlan>, Vec<LogPart>), OpenError> {
+pub async fn plan(settings: &Settings) -> Result<InstallationPlan, OpenError> {
     if is_main_database_absent(settings) {
         return Err(OpenError::Absent("the main database"));
     }
@@ -37,28 +48,42 @@ pub async fn plan(settings: &Settings) -> Result<(Vec<DatabasePlan>, Vec<LogPart
     planned
 }
 
-async fn plans(settings: &Settings, store: &Store) -> Result<(Vec<DatabasePlan>, Vec<LogPart>), OpenError> {
+async fn plans(settings: &Settings, store: &Store) -> Result<InstallationPlan, OpenError> {
+    let mut plan = InstallationPlan::default();
     let file = |path: PathBuf| settings.database.url.is_none().then_some(path);
-    let main = DatabasePlan {
+    plan.databases.push(DatabasePlan {
         name: "main".to_owned(),
         schema: store.schema_plan().await?,
         file: file(settings.data.main_database()),
-    };
+    });
+    match memory_plan(settings).await? {
+        Some(schema) => plan.databases.push(DatabasePlan { name: "memory".to_owned(), schema, file: None }),
+        None => plan.is_memory_away = settings.knowledge.database.url.is_some(),
+    }
     if settings.upstream.url.is_some() {
-        return Ok((vec![main], Vec::new()));
+        return Ok(plan);
     }
     let Some(log) = log_pool_if_there(settings, store).await? else { return Err(OpenError::Absent("the event log")) };
     let planned = Log::schema_plan(&log).await;
     log.close().await;
-    let mut plans =
-        vec![main, DatabasePlan { name: "log".to_owned(), schema: planned?, file: file(settings.data.log()) }];
+    plan.databases.push(DatabasePlan { name: "log".to_owned(), schema: planned?, file: file(settings.data.log()) });
     let (pools, away) = part_pools(settings).await?;
+    plan.away = away;
     for (part, pool) in pools {
         let planned = Log::schema_plan(&pool).await;
         pool.close().await;
-        plans.push(DatabasePlan { name: format!("log part {part}"), schema: planned?, file: None });
+        plan.databases.push(DatabasePlan { name: format!("log part {part}"), schema: planned?, file: None });
     }
-    Ok((plans, away))
+    Ok(plan)
+}
+
+/// The plan for a separate database of the memory; `None` if there is none, or if it is unavailable.
+async fn memory_plan(settings: &Settings) -> Result<Option<SchemaPlan>, OpenError> {
+    let Some(memory) = memory_settings(settings) else { return Ok(None) };
+    match Store::memory_schema_plan(&memory).await {
+        Err(error) if error.is_unavailable() => Ok(None),
+        planned => Ok(Some(planned?)),
+    }
 }
 
 /// The databases of the further parts, and the unavailable parts.
@@ -75,7 +100,7 @@ async fn part_pools(settings: &Settings) -> Result<(Vec<(LogPart, Pool)>, Vec<Lo
     Ok((pools, away))
 }
 
-/// Refuses databases that `attache migrate` would change, except unavailable parts of the log. Creates no file.
+/// Refuses databases that `attache migrate` would change, except unavailable parts of the log or an unavailable memory. Creates no file.
 #[boxed]
 pub async fn require(settings: &Settings) -> Result<(), OpenError> {
     if is_main_database_absent(settings) {
@@ -89,6 +114,9 @@ pub async fn require(settings: &Settings) -> Result<(), OpenError> {
 
 async fn check(settings: &Settings, store: &Store) -> Result<(), OpenError> {
     store.check_schema().await?;
+    if let Some(memory) = memory_plan(settings).await? {
+        memory.check()?;
+    }
     if settings.upstream.url.is_some() {
         return Ok(());
     }

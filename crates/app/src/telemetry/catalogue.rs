@@ -52,7 +52,11 @@ pub const METRICS: [(&str, MetricType, &str); 50] = {
         ("attache_archive_removed", Gauge, "events with bodies that have left the database"),
         ("attache_archive_reads_total", Counter, "bundles of bodies that were read from the archive"),
         ("attache_log_halted", Gauge, "1 while the log is halted, for example after a restore or failover"),
-        ("attache_database_connections", Gauge, "open connections to main and log; on PostgreSQL main has both"),
+        (
+            "attache_database_connections",
+            Gauge,
+            "open connections to main, log and memory; on PostgreSQL main has all that have no own database",
+        ),
         ("attache_database_connections_idle", Gauge, "open connections that are idle"),
         (
             "attache_store_seconds",

@@ -78,12 +78,14 @@ pub struct World {
     folder: TempDir,
     /// Whether the database compares the vectors.
     by_database: bool,
-    _database: Option<TestDatabase>,
+    /// The separate database of the memory, if there is one.
+    memory: Option<DatabaseSettings>,
+    databases: Vec<TestDatabase>,
 }
 
 impl World {
     pub async fn on_sqlite() -> Self {
-        Self::open(DatabaseSettings::default(), None, false).await
+        Self::open(DatabaseSettings::default(), Vec::new(), false).await
     }
 
     pub async fn on_postgres() -> Option<Self> {
@@ -94,17 +96,26 @@ impl World {
         Some(Self::on(harness::postgres::database_with_pgvector().await?, true).await)
     }
 
-    async fn on(database: TestDatabase, by_database: bool) -> Self {
-        let settings = DatabaseSettings { url: Some(database.url.clone()), ..DatabaseSettings::default() };
-        Self::open(settings, Some(database), by_database).await
+    pub async fn on_memory_apart() -> Option<Self> {
+        let mut world = Self::on_postgres().await?;
+        let memory = harness::postgres::database().await?;
+        world.store.installation_begin(world.rng.uuid_v7(now()).into()).await.unwrap();
+        world.memory = Some(settings_of(&memory));
+        world.store = world.opened().await;
+        world.databases.push(memory);
+        Some(world)
     }
 
-    async fn open(settings: DatabaseSettings, database: Option<TestDatabase>, by_database: bool) -> Self {
+    async fn on(database: TestDatabase, by_database: bool) -> Self {
+        Self::open(settings_of(&database), vec![database], by_database).await
+    }
+
+    async fn open(settings: DatabaseSettings, databases: Vec<TestDatabase>, by_database: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&settings, &folder.path().join("attache.db")).await.unwrap();
         store.migrate().await.unwrap();
         let letters = Letters::new("letters");
-        Self { store, letters, rng: Rng::seeded(1), settings, folder, by_database, _database: database }
+        Self { store, letters, rng: Rng::seeded(1), settings, folder, by_database, memory: None, databases }
     }
 
     pub async fn search(&self) -> Search<Letters> {
@@ -113,8 +124,15 @@ impl World {
 
     /// A second process on the same database.
     pub async fn second(&self) -> Search<Letters> {
+        self.search_by(&self.opened().await, &self.letters).await
+    }
+
+    async fn opened(&self) -> Store {
         let store = Store::open(&self.settings, &self.folder.path().join("attache.db")).await.unwrap();
-        self.search_by(&store, &self.letters).await
+        let Some(memory) = &self.memory else { return store };
+        let store = store.with_memory_apart();
+        store.memory_open(memory).await.unwrap();
+        store
     }
 
     /// Starts like a process: the database compares, if it can, once all vectors are copied.
@@ -219,4 +237,8 @@ pub fn query(text: &str, scope: &MemoryScope) -> SearchQuery {
 /// The titles of the results, best first.
 pub fn titles(answer: &SearchResults) -> Vec<&str> {
     answer.found.iter().map(|hit| hit.memory.title.as_str()).collect()
+}
+
+fn settings_of(database: &TestDatabase) -> DatabaseSettings {
+    DatabaseSettings { url: Some(database.url.clone()), ..DatabaseSettings::default() }
 }

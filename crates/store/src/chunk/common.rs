@@ -177,7 +177,7 @@ impl Store {
             walked_max = walked_max.div_ceil(2);
         }
         let rest = CommonWordsLimits { chunks_max: reach.chunks_max - found.len(), walked_max, ..reach };
-        let matching = if self.pool.is_postgres() {
+        let matching = if self.memory()?.is_postgres() {
             self.matching_by_postgres(on, asked, spaces, below, rest).during(DO).await?
         } else {
             self.matching_by_fts5(on, asked, spaces, below, rest).during(DO).await?
@@ -199,14 +199,14 @@ impl Store {
     ) -> Result<Vec<ChunkId>, StoreError> {
         const DO: Operation = Operation::FindNewestMemoriesWithCommonWords;
         let (Some((first, others)), most) = (asked.split_first(), limit(memories_max)) else { return Ok(Vec::new()) };
-        let is_postgres = self.pool.is_postgres();
+        let is_postgres = self.memory()?.is_postgres();
         if let Some(spaces) = spaces {
             let (sql, spaces) = if is_postgres {
                 (MEMORIES_OF_SPACES_POSTGRES, array(spaces))
             } else {
                 (MEMORIES_OF_SPACES_SQLITE, json(spaces))
             };
-            return scalar(sql).bind(on.number).bind(&spaces).bind(most).fetch_all(&self.pool).during(DO).await;
+            return scalar(sql).bind(on.number).bind(&spaces).bind(most).fetch_all(self.memory()?).during(DO).await;
         }
         let floor = self.floor(on, first, TOP, walked_max).during(DO).await?;
         let query = if is_postgres {
@@ -215,7 +215,7 @@ impl Store {
         } else {
             scalar(MEMORIES_SQLITE).bind(quoted(on, asked).join(" AND ")).bind(floor)
         };
-        query.bind(most).fetch_all(&self.pool).during(DO).await
+        query.bind(most).fetch_all(self.memory()?).during(DO).await
     }
 
     /// The texts of chunks, in any order. Deleted chunks are left out.
@@ -229,10 +229,10 @@ impl Store {
         if chunks.is_empty() {
             return Ok(Vec::new());
         }
-        let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
+        let sql = if self.memory()?.is_postgres() { POSTGRES } else { SQLITE };
         let chunks = json(chunks);
         let rows: Vec<TextRow> =
-            query(sql).bind(&chunks).fetch_all(&self.pool).during(Operation::ReadTextsOfChunks).await?;
+            query(sql).bind(&chunks).fetch_all(self.memory()?).during(Operation::ReadTextsOfChunks).await?;
         Ok(rows.into_iter().map(ChunkText::try_from).collect::<Result<_, _>>()?)
     }
 
@@ -244,12 +244,12 @@ impl Store {
         chunks_max: usize,
     ) -> Result<Vec<ChunkId>, StoreError> {
         let (sql, spaces) =
-            if self.pool.is_postgres() { (NEWEST_POSTGRES, array(spaces)) } else { (NEWEST_SQLITE, json(spaces)) };
+            if self.memory()?.is_postgres() { (NEWEST_POSTGRES, array(spaces)) } else { (NEWEST_SQLITE, json(spaces)) };
         let lists: Vec<String> = scalar(sql)
             .bind(on.number)
             .bind(&spaces)
             .bind(limit(chunks_max))
-            .fetch_all(&self.pool)
+            .fetch_all(self.memory()?)
             .during(Operation::FindNewestChunksOfSpaces)
             .await?;
         let mut newest = Vec::new();
@@ -270,17 +270,17 @@ impl Store {
         below: i64,
         walked_max: usize,
     ) -> Result<i64, sqlx::Error> {
-        if self.pool.is_postgres() {
+        if self.memory_pool()?.is_postgres() {
             scalar(FLOOR_POSTGRES)
                 .bind(on.number)
                 .bind(&stem.stem)
                 .bind(below)
                 .bind(limit(walked_max))
-                .fetch_one(&self.pool)
+                .fetch_one(self.memory_pool()?)
                 .await
         } else {
             let term = quoted(on, std::slice::from_ref(stem)).concat();
-            scalar(FLOOR_SQLITE).bind(&term).bind(below).bind(limit(walked_max)).fetch_one(&self.pool).await
+            scalar(FLOOR_SQLITE).bind(&term).bind(below).bind(limit(walked_max)).fetch_one(self.memory_pool()?).await
         }
     }
 
@@ -313,7 +313,7 @@ impl Store {
                 .bind(limit(reach.chunks_max))
                 .bind(&spaces)
                 .bind(on.number)
-                .fetch_one(&self.pool)
+                .fetch_one(self.memory_pool()?)
                 .await?;
             let chunks = numbers(&list).map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
             found.extend(chunks.into_iter().filter(|chunk| known.insert(*chunk)));
@@ -343,7 +343,7 @@ impl Store {
             let query = scalar(MATCHING_POSTGRES).bind(on.number).bind(&first.stem).bind(below);
             let query = query.bind(limit(entries_max)).bind(&stems).bind(&weights);
             let query = query.bind(&spaces).bind(limit(reach.chunks_max));
-            query.bind(K1).bind(B).bind(on.length_average()).fetch_all(&self.pool)
+            query.bind(K1).bind(B).bind(on.length_average()).fetch_all(self.memory_pool()?)
         }
         .await
     }

@@ -40,7 +40,7 @@ impl Store {
         query(SQL)
             .bind(&model)
             .bind(limit(rows_max))
-            .fetch_all(&self.pool)
+            .fetch_all(self.memory()?)
             .during(Operation::FindChunksWithoutVector)
             .await
     }
@@ -62,9 +62,9 @@ impl Store {
             ORDER BY m.account_index, m.id";
         const NEXT: &str = "UPDATE account_indexes SET changes = changes + $2 WHERE number = $1 RETURNING changes";
         const DO: Operation = Operation::KeepVectors;
-        let sql = if self.pool.is_postgres() { OF_POSTGRES } else { OF_SQLITE };
+        let sql = if self.memory()?.is_postgres() { OF_POSTGRES } else { OF_SQLITE };
         let ids = json(&vectors.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>());
-        let places: Vec<(i64, Uuid, i64)> = query(sql).bind(&ids).fetch_all(&self.pool).during(DO).await?;
+        let places: Vec<(i64, Uuid, i64)> = query(sql).bind(&ids).fetch_all(self.memory()?).during(DO).await?;
         let name = model.to_string();
         let vectors: HashMap<ChunkId, &[f32]> =
             vectors.iter().map(|(chunk, vector)| (*chunk, vector.as_slice())).collect();
@@ -72,7 +72,7 @@ impl Store {
         // One transaction per account index, so that a transaction locks only one account index.
         for places in places.chunk_by(|a, b| a.0 == b.0) {
             let memories: Vec<&[(i64, Uuid, i64)]> = places.chunk_by(|a, b| a.1 == b.1).collect();
-            stored += in_transaction!(&self.pool, |tx| {
+            stored += in_transaction!(self.memory_pool()?, |tx| {
                 // One change number per memory: a follower may stop after any memory.
                 let last: Option<i64> =
                     scalar(NEXT).bind(places[0].0).bind(limit(memories.len())).fetch_optional(&mut *tx).await?;

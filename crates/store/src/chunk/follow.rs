@@ -55,7 +55,7 @@ impl Store {
         const NEWEST: &str = "SELECT changes FROM account_indexes WHERE number = $1";
         const DO: Operation = Operation::FollowChangesOfAccountIndex;
         let newest: Option<i64> =
-            scalar(NEWEST).bind(account_index_number).fetch_optional(&self.pool).during(DO).await?;
+            scalar(NEWEST).bind(account_index_number).fetch_optional(self.memory()?).during(DO).await?;
         let newest = newest.unwrap_or(0);
         let anew = since > 0 && since < newest - deletions_kept();
         let since = if anew { 0 } else { since };
@@ -68,7 +68,7 @@ impl Store {
                 .bind(account_index_number)
                 .bind(since)
                 .bind(limit(memories_max))
-                .fetch_all(&self.pool)
+                .fetch_all(self.memory()?)
                 .during(DO)
                 .await?
         };
@@ -77,7 +77,7 @@ impl Store {
             .bind(since)
             .bind(limit(memories_max))
             .bind(&model)
-            .fetch_all(&self.pool)
+            .fetch_all(self.memory()?)
             .during(DO)
             .await?;
         let mut memories: Vec<(i64, Followed)> = Vec::new();

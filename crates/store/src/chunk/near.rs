@@ -60,11 +60,11 @@ impl Store {
         const ALL: &str = joined!(NEAREST[0], COMPARED, NEAREST[1]);
         const OF_EACH: &str = joined!(NEAREST_OF_EACH[0], COMPARED, NEAREST_OF_EACH[1], "$5", NEAREST_OF_EACH[2]);
         const DO: Operation = Operation::FindNearVectors;
-        let Some((pool, query)) = self.comparing(query) else { return Ok(Neighbours::new()) };
+        let Some((pool, query)) = self.comparing(query)? else { return Ok(Neighbours::new()) };
         let rows_max = limit(wanted.chunks_max);
         if on.chunks > limit(exact_max) {
             let walked_max = if wanted.each_max.is_some() { EXTENSION_MAX / 2 } else { rows_max };
-            let walked = by_graph(&self.pool, on, model, &query, walked_max).during(DO).await?;
+            let walked = by_graph(self.memory()?, on, model, &query, walked_max).during(DO).await?;
             // Deleted vectors stay in a graph for a while and take up places of the result.
             if limit(walked.len()) >= walked_max.min(on.chunks) {
                 return Ok(shared_out(walked, wanted));
@@ -95,7 +95,7 @@ impl Store {
                     AND n.model = $5";
         const ALL: &str = joined!(NEAREST[0], COMPARED, NEAREST[1]);
         const OF_EACH: &str = joined!(NEAREST_OF_EACH[0], COMPARED, NEAREST_OF_EACH[1], "$6", NEAREST_OF_EACH[2]);
-        let Some((pool, query)) = self.comparing(query) else { return Ok(Neighbours::new()) };
+        let Some((pool, query)) = self.comparing(query)? else { return Ok(Neighbours::new()) };
         let numbers: Vec<i64> = account_indexes.iter().map(|account_index| account_index.number).collect();
         let rows = crate::pool::query(if wanted.each_max.is_some() { OF_EACH } else { ALL });
         let rows = rows.bind(json(&numbers)).bind(json(spaces)).bind(query).bind(limit(wanted.chunks_max));
@@ -105,10 +105,10 @@ impl Store {
     }
 
     /// The connection pool and the vector in the extension's text form; `None` if the vector cannot be compared.
-    fn comparing(&self, query: &[f32]) -> Option<(&PostgresPool, String)> {
-        let Pool::Postgres(pool) = &self.pool else { return None };
+    fn comparing(&self, query: &[f32]) -> Result<Option<(&PostgresPool, String)>, StoreError> {
+        let Pool::Postgres(pool) = self.memory()? else { return Ok(None) };
         let numbers: Vec<String> = query.iter().map(ToString::to_string).collect();
-        query.iter().all(|value| value.is_finite()).then(|| (pool, format!("[{}]", numbers.join(","))))
+        Ok(query.iter().all(|value| value.is_finite()).then(|| (pool, format!("[{}]", numbers.join(",")))))
     }
 }
 

@@ -6,7 +6,6 @@ use super::AccountStatistics;
 use crate::Store;
 use crate::error::StoreError;
 use crate::memory::MemoryScope;
-use crate::notice::NoticeLimits;
 use crate::pool::Pool;
 use crate::replica::Replica;
 
@@ -21,15 +20,7 @@ impl Store {
         account_indexes_max: usize,
     ) -> Self {
         let Some((replica, pool)) = self.current_replica() else { return self.clone() };
-        let there = Self {
-            pool,
-            notifies: false,
-            notices: NoticeLimits::default().into(),
-            holder: None,
-            replica: None,
-            is_replica: true,
-            act: None,
-        };
+        let there = Self { is_replica: true, ..Self::of(pool) };
         match timeout(replica.read_deadline(), there.account_indexes_in(scope, account_indexes_max)).await {
             Ok(Ok(found)) if found == account_indexes => return there,
             // The replica lacks a change.
@@ -42,7 +33,7 @@ impl Store {
 
     /// Records that a search on the store from [`Self::for_search`] failed.
     pub fn search_failed(&self, error: &StoreError) {
-        if let Some(replica) = &self.replica {
+        if let Some(replica) = self.replica_of_memory() {
             replica.failed(error);
         }
     }
@@ -53,7 +44,7 @@ impl Store {
     }
 
     fn current_replica(&self) -> Option<(&Replica, Pool)> {
-        let replica = self.replica.as_ref()?;
-        replica.current(&self.pool).map(|pool| (replica, pool))
+        let replica = self.replica_of_memory()?;
+        replica.current(self.memory_pool().ok()?).map(|pool| (replica, pool))
     }
 }

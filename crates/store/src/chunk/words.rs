@@ -38,7 +38,7 @@ impl Store {
             AND term IN (SELECT value FROM json_each($2))";
         const POSTGRES: &str = "SELECT stem, COUNT(*) FROM words WHERE account_index = $1
             AND stem IN (SELECT value FROM json_array_elements_text(CAST($2 AS json))) GROUP BY stem";
-        let postgres = self.pool.is_postgres();
+        let postgres = self.memory()?.is_postgres();
         let sql = if postgres { POSTGRES } else { SQLITE };
         let names: Vec<String> =
             stems.iter().map(|stem| if postgres { stem.clone() } else { token(account_index_number, stem) }).collect();
@@ -46,7 +46,7 @@ impl Store {
         let rows: Vec<(String, i64)> = query(sql)
             .bind(account_index_number)
             .bind(&list)
-            .fetch_all(&self.pool)
+            .fetch_all(self.memory()?)
             .during(Operation::CountWords)
             .await?;
         let counts: HashMap<String, i64> = rows.into_iter().collect();
@@ -67,7 +67,7 @@ impl Store {
         if asked.is_empty() {
             return Ok(Vec::new());
         }
-        if self.pool.is_postgres() {
+        if self.memory()?.is_postgres() {
             self.ranked_by_postgres(on, asked, spaces.map(array).as_deref(), wanted).during(OPERATION).await
         } else {
             self.ranked_by_fts5(on, asked, spaces.map(json).as_deref(), wanted).during(OPERATION).await
@@ -105,7 +105,8 @@ impl Store {
         let query = quoted(on, asked).join(" OR ");
         {
             let query = scalar(sql).bind(&query).bind(spaces).bind(limit(wanted.chunks_max)).bind(on.number);
-            if let Some(each_max) = wanted.each_max { query.bind(limit(each_max)) } else { query }.fetch_all(&self.pool)
+            if let Some(each_max) = wanted.each_max { query.bind(limit(each_max)) } else { query }
+                .fetch_all(self.memory_pool()?)
         }
         .await
     }
@@ -143,7 +144,8 @@ impl Store {
                 .bind(B)
                 .bind(on.length_average())
                 .bind(limit(wanted.chunks_max));
-            if let Some(each_max) = wanted.each_max { query.bind(limit(each_max)) } else { query }.fetch_all(&self.pool)
+            if let Some(each_max) = wanted.each_max { query.bind(limit(each_max)) } else { query }
+                .fetch_all(self.memory_pool()?)
         }
         .await
     }

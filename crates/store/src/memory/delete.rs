@@ -40,7 +40,7 @@ impl Store {
     #[boxed]
     pub async fn memory_delete(&self, id: MemoryId, account: &UserAccountId) -> Result<bool, StoreError> {
         in_transaction!(
-            &self.pool,
+            self.memory_pool()?,
             |tx| {
                 let Some((turn, there)) = lock_account_index(tx, id, account).await? else { return Ok(false) };
                 let spaces = spaces_of(&there.spaces)?;
@@ -62,7 +62,7 @@ impl Store {
         spaces: &[SpaceId],
     ) -> Result<Unlink, StoreError> {
         in_transaction!(
-            &self.pool,
+            self.memory_pool()?,
             |tx| {
                 let Some((turn, there)) = lock_account_index(tx, id, account).await? else { return Ok(Unlink::NotThere) };
                 let (left, remaining): (Vec<SpaceId>, Vec<SpaceId>) =
@@ -96,7 +96,7 @@ impl Store {
         home: SpaceId,
     ) -> Result<Moved, StoreError> {
         in_transaction!(
-            &self.pool,
+            self.memory_pool()?,
             |tx| {
                 let Some((turn, there)) = lock_account_index(tx, id, account).await? else { return Ok(Moved::NotThere) };
                 let mut spaces = spaces_of(&there.spaces)?;
@@ -134,7 +134,7 @@ pub(super) async fn lock_account_index(
     account: &UserAccountId,
 ) -> Result<Option<(TurnRow, ThereRow)>, sqlx::Error> {
     const NEXT: &str = "UPDATE account_indexes SET changes = changes + 1 WHERE account_id = $1
-        RETURNING number, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
+        RETURNING number, changes, bytes";
     const THERE: &str = "SELECT spaces, chunks, words, bytes, changed, type AS kind, url, version, title FROM memories
         WHERE id = $1 AND account_index = $2";
     let turn: Option<TurnRow> = query(NEXT).bind(account.as_str()).fetch_optional(&mut *tx).await?;
@@ -177,8 +177,6 @@ crate::row! {
         pub(super) changes: i64,
         /// Size of its memories.
         pub(super) bytes: i64,
-        /// Plan of the account.
-        pub(super) plan: String,
     }
 }
 

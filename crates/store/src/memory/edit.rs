@@ -13,7 +13,7 @@ use super::put::{insert_tags, version_of};
 use super::{ChunkPut, MemoryQuota, json, size_of, spaces_of};
 use crate::error::StoreError;
 use crate::operation::{During, Operation};
-use crate::pool::query;
+use crate::pool::{query, scalar};
 use crate::row::{limit, storable};
 use crate::{Store, in_transaction};
 
@@ -88,8 +88,9 @@ impl Store {
         let model = edit.text.as_ref().and_then(|text| text.model).map(ToString::to_string);
         let is_changed = edit.text.is_some() || edit.tags.is_some();
         let id = edit.id.as_uuid();
+        let plan = self.plan_for(edit).await?;
         in_transaction!(
-            &self.pool,
+            self.memory_pool()?,
             |tx| {
                 let Some((turn, there)) = lock_account_index(tx, edit.id, edit.account).await? else {
                     return Ok(Edit::NotThere);
@@ -110,7 +111,9 @@ impl Store {
                     (None, _) => there.bytes,
                 };
                 let sum = turn.bytes.saturating_add(size - there.bytes);
-                if size > there.bytes && !edit.quota.permits(&turn.plan, sum)? {
+                if let Some(plan) = plan.as_deref().filter(|_| size > there.bytes)
+                    && !edit.quota.permits(plan, sum)?
+                {
                     return Ok(Edit::QuotaExceeded);
                 }
                 let old_spaces = spaces_of(&there.spaces)?;
@@ -166,5 +169,15 @@ impl Store {
         )
         .during(Operation::EditMemory)
         .await
+    }
+
+    /// The plan of a memory's account, if the change is one of its text, which the plan limits.
+    async fn plan_for(&self, edit: &MemoryEdit<'_>) -> Result<Option<String>, StoreError> {
+        const PLAN: &str = "SELECT plan FROM accounts WHERE user_account_id = $1";
+        if edit.text.is_none() {
+            return Ok(None);
+        }
+        let plan = scalar(PLAN).bind(edit.account.as_str());
+        plan.fetch_optional(&self.pool).during(Operation::EditMemory).await
     }
 }

@@ -57,7 +57,7 @@ impl Store {
                     " WHERE m.id IN (SELECT DISTINCT m.id FROM memory_spaces l JOIN memories m ON m.id = l.memory_id",
                 );
                 sql.push(" WHERE l.space_id IN (SELECT ");
-                if self.pool.is_postgres() {
+                if self.memory()?.is_postgres() {
                     sql.push("CAST(w.value AS UUID) FROM json_array_elements_text(CAST(")
                         .push_bind(spaces)
                         .push(" AS json)) w)");
@@ -73,7 +73,7 @@ impl Store {
             }
         }
         sql.push(" ORDER BY m.id DESC LIMIT ").push_bind(limit(rows_max));
-        let rows: Vec<MemoryRow> = sql.build().fetch_all(&self.pool).during(Operation::ListMemories).await?;
+        let rows: Vec<MemoryRow> = sql.build().fetch_all(self.memory()?).during(Operation::ListMemories).await?;
         Ok(rows.into_iter().map(Memory::try_from).collect::<Result<_, _>>()?)
     }
 
@@ -90,7 +90,7 @@ impl Store {
         let rows: Vec<(String, i64)> = query(SQL)
             .bind(account.as_str())
             .bind(limit(rows_max))
-            .fetch_all(&self.pool)
+            .fetch_all(self.memory()?)
             .during(Operation::ListTagsOfAccount)
             .await?;
         let tag = |(tag, count): (String, i64)| -> Result<_, Corrupt> {
@@ -112,7 +112,7 @@ impl Store {
         let rows: Vec<(Uuid, String)> = query(SQL)
             .bind(space.as_uuid())
             .bind(limit(rows_max))
-            .fetch_all(&self.pool)
+            .fetch_all(self.memory()?)
             .during(Operation::ListMemories)
             .await?;
         let linked = |(id, account): (Uuid, String)| -> Result<_, Corrupt> {

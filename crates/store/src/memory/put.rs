@@ -58,8 +58,6 @@ impl Store {
         let version = version(put);
         let count = limit(pieces.len());
         let words: i64 = pieces.iter().map(|piece| i64::from(piece.counted.length)).sum();
-        let model = put.model.map(ToString::to_string);
-        let tags = restored.map_or(&[][..], |restored| restored.tags);
         let row = MemoryRow {
             put,
             title: &title,
@@ -72,11 +70,31 @@ impl Store {
             size,
             now,
         };
+        // A space may be deleted between the read and the transaction.
+        for _ in 1..ATTEMPTS {
+            match self.keep_row(&row, &pieces, restored).await {
+                Err(error) if error.is_foreign_key_violation() => {}
+                outcome => return outcome,
+            }
+        }
+        self.keep_row(&row, &pieces, restored).await
+    }
+
+    async fn keep_row(
+        &self,
+        row: &MemoryRow<'_>,
+        pieces: &[PreparedChunk<'_>],
+        restored: Option<&Restored<'_>>,
+    ) -> Result<Put, StoreError> {
+        let MemoryRow { put, count, words, language, size, now, .. } = *row;
+        let model = put.model.map(ToString::to_string);
+        let tags = restored.map_or(&[][..], |restored| restored.tags);
+        let Writer { plan, wanted } = self.writer(put).await?;
+        let permits = |turn: &AccountIndexRow, more: i64| put.quota.permits(&plan, turn.bytes.saturating_add(more));
         in_transaction!(
-            &self.pool,
+            self.memory_pool()?,
             |tx| {
                 let turn = next_turn(tx, put.account.as_str()).await?;
-                let wanted = living(tx, put).await?;
                 let existing = known_memory(tx, turn.number, put, &wanted, restored.is_some()).await?;
                 let old_spaces = existing.as_ref().map(|existing| existing.spaces.clone()).unwrap_or_default();
                 let may_change = restored.is_none() && covers_all(put.key_spaces, &old_spaces);
@@ -85,7 +103,7 @@ impl Store {
                 let writer = existing.as_ref().map_or_else(|| put.key_spaces.map(json), |existing| existing.writer_after(put));
                 let (outcome, memory, gone) = match existing {
                     Some(existing)
-                        if !may_change || bytes("memories.version", &existing.version)? == *version.as_bytes() =>
+                        if !may_change || bytes("memories.version", &existing.version)? == *row.version.as_bytes() =>
                     {
                         if !new.is_empty() {
                             let relinked = query(LINK).bind(existing.id).bind(&spaces).bind(turn.changes).bind(&writer);
@@ -93,7 +111,7 @@ impl Store {
                         }
                         (Put::Existing(existing.id.into()), existing.id, None)
                     }
-                    Some(existing) if size > existing.bytes && !permits(put, &turn, size - existing.bytes)? => {
+                    Some(existing) if size > existing.bytes && !permits(&turn, size - existing.bytes)? => {
                         return Ok(Put::QuotaExceeded);
                     }
                     Some(existing) => {
@@ -102,7 +120,7 @@ impl Store {
                         let gone = Gone { memories: 0, chunks: existing.chunks, words: existing.words, bytes: existing.bytes };
                         (Put::Updated(existing.id.into()), existing.id, Some(gone))
                     }
-                    None if turn.memories >= i64::from(put.quota.memories_max) || !permits(put, &turn, size)? => {
+                    None if turn.memories >= i64::from(put.quota.memories_max) || !permits(&turn, size)? => {
                         return Ok(Put::QuotaExceeded);
                     }
                     None => {
@@ -114,7 +132,7 @@ impl Store {
                     }
                 };
                 if let Some(gone) = &gone {
-                    insert_chunks(tx, &pieces, memory, turn.number, model.as_deref()).await?;
+                    insert_chunks(tx, pieces, memory, turn.number, model.as_deref()).await?;
                     query(COUNT)
                         .bind(turn.number)
                         .bind(gone.memories)
@@ -139,14 +157,54 @@ impl Store {
         .during(Operation::KeepMemory)
         .await
     }
+
+    /// The plan of a memory's account, and the existing spaces of `put`. If all were deleted since the request: the account's default space,
+    /// if the sender's key covers it.
+    async fn writer(&self, put: &MemoryPut<'_>) -> Result<Writer, StoreError> {
+        const SQLITE: &str = "SELECT a.plan, s.id FROM accounts a
+            LEFT JOIN spaces s ON s.id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($2))
+            WHERE a.user_account_id = $1";
+        const POSTGRES: &str = "SELECT a.plan, s.id FROM accounts a
+            LEFT JOIN spaces s ON s.id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($2 AS json)))
+            WHERE a.user_account_id = $1";
+        const DEFAULT: &str = "SELECT id FROM spaces WHERE account_id = $1 AND is_default";
+        const DO: Operation = Operation::KeepMemory;
+        let sql = if self.pool.is_postgres() { POSTGRES } else { SQLITE };
+        let rows = query(sql).bind(put.account.as_str()).bind(json(put.spaces)).fetch_all(&self.pool);
+        let rows: Vec<(String, Option<Uuid>)> = rows.during(DO).await?;
+        let Some((plan, _)) = rows.first().cloned() else {
+            return Err(Corrupt::new("accounts.plan", "the account of a memory does not exist").into());
+        };
+        let living = |space: &SpaceId| rows.iter().any(|(_, found)| *found == Some(space.as_uuid()));
+        let wanted: Vec<SpaceId> = put.spaces.iter().copied().filter(living).collect();
+        if !wanted.is_empty() || put.spaces.is_empty() {
+            return Ok(Writer { plan, wanted });
+        }
+        let default: Option<Uuid> =
+            scalar(DEFAULT).bind(put.account.as_str()).fetch_optional(&self.pool).during(DO).await?;
+        let default = default.map(SpaceId::from);
+        let is_covered = |space: &SpaceId| put.key_spaces.is_none_or(|covered| covered.contains(space));
+        Ok(Writer { plan, wanted: default.into_iter().filter(is_covered).collect() })
+    }
+}
+
+/// Number of attempts to link a memory to spaces that are being deleted.
+const ATTEMPTS: u32 = 3;
+
+/// What the main database knows of the writer of a memory.
+struct Writer {
+    /// Plan of the account.
+    plan: String,
+    /// The spaces to link the memory to.
+    wanted: Vec<SpaceId>,
 }
 
 // Both write the row of the account index, so concurrent changes wait until this one is committed.
 const NEXT: &str = "UPDATE account_indexes SET changes = changes + 1 WHERE account_id = $1
-    RETURNING number, memories, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
+    RETURNING number, memories, changes, bytes";
 const FIRST: &str = "INSERT INTO account_indexes (account_id, memories, chunks, words, changes) VALUES ($1, 0, 0, 0, 1)
     ON CONFLICT (account_id) DO UPDATE SET changes = account_indexes.changes + 1
-    RETURNING number, memories, changes, bytes, (SELECT plan FROM accounts WHERE user_account_id = $1) AS plan";
+    RETURNING number, memories, changes, bytes";
 const ADD: &str =
     "INSERT INTO memories (id, account_index, type, title, url, content, dedupe, version, spaces, chunks, words,
         changed, created_at, updated_at, tags, language, bytes, writer_spaces)
@@ -222,11 +280,6 @@ async fn next_turn(tx: &mut Tx<'_>, account: &str) -> Result<AccountIndexRow, sq
     }
 }
 
-/// Whether the account may store this number of additional bytes.
-fn permits(put: &MemoryPut<'_>, turn: &AccountIndexRow, bytes: i64) -> Result<bool, Corrupt> {
-    put.quota.permits(&turn.plan, turn.bytes.saturating_add(bytes))
-}
-
 /// All spaces after the new ones are added, and the new ones.
 fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceId>) {
     let mut all = before;
@@ -238,25 +291,6 @@ fn linked(before: Vec<SpaceId>, wanted: &[SpaceId]) -> (Vec<SpaceId>, Vec<SpaceI
         }
     }
     (all, new)
-}
-
-/// The existing spaces of `put`. If all were deleted since the request: the account's default space, if the sender's key covers it.
-async fn living(tx: &mut Tx<'_>, put: &MemoryPut<'_>) -> Result<Vec<SpaceId>, sqlx::Error> {
-    const SQLITE: &str = "SELECT id FROM spaces WHERE id IN (SELECT unhex(replace(value, '-', '')) FROM json_each($1))";
-    const POSTGRES: &str = "SELECT id FROM spaces WHERE id IN (SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST($1 AS json)))";
-    const DEFAULT: &str = "SELECT id FROM spaces WHERE account_id = $1 AND is_default";
-    if put.spaces.is_empty() {
-        return Ok(Vec::new());
-    }
-    let sql = if tx.is_postgres() { POSTGRES } else { SQLITE };
-    let ids: Vec<Uuid> = scalar(sql).bind(json(put.spaces)).fetch_all(&mut *tx).await?;
-    let living: Vec<SpaceId> = put.spaces.iter().copied().filter(|space| ids.contains(&space.as_uuid())).collect();
-    if !living.is_empty() {
-        return Ok(living);
-    }
-    let default: Option<Uuid> = scalar(DEFAULT).bind(put.account.as_str()).fetch_optional(tx).await?;
-    let default = default.map(SpaceId::from);
-    Ok(default.into_iter().filter(|space| put.key_spaces.is_none_or(|covered| covered.contains(space))).collect())
 }
 
 /// The id of a new memory: an imported one keeps its id unless another memory of this server has it. A key limited to spaces always gets a
@@ -307,6 +341,5 @@ crate::row! {
         memories: i64,
         changes: i64,
         bytes: i64,
-        plan: String,
     }
 }

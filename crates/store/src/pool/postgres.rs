@@ -13,6 +13,7 @@
 
 pub(super) mod connection;
 pub(super) mod connections;
+mod copy;
 mod examination;
 mod hosts;
 mod limits;
@@ -25,6 +26,7 @@ use sqlx::AssertSqlSafe;
 pub use self::connection::{PostgresConnection, StatementWatch};
 pub(super) use self::connections::Access;
 pub use self::connections::PostgresPool;
+pub(crate) use self::copy::copy_rows;
 use self::hosts::Hosts;
 pub use self::hosts::ServerRole;
 use self::limits::Limits;

@@ -53,6 +53,17 @@ pub struct SchemaPlan {
     pub older_may_stay: bool,
 }
 
+impl SchemaPlan {
+    /// Fails if a migration is missing.
+    pub fn check(self) -> Result<(), StoreError> {
+        let Self { found, known, missing, .. } = self;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(StoreError::SchemaTooOld { found, known, missing: missing.join(", ") })
+    }
+}
+
 impl Pool {
     /// Applies missing migrations; only reads if there are none. Concurrent processes apply them once: on PostgreSQL an advisory lock
     /// makes the second process wait, on SQLite the write lock of the single transaction that contains all migrations.
@@ -119,11 +130,7 @@ impl Pool {
 
     /// Rejects tables that are older than this program, or newer and not compatible with it.
     pub async fn check_schema(&self, sqlite: &Migrator, postgres: &Migrator) -> Result<(), StoreError> {
-        let SchemaPlan { found, known, missing, .. } = self.schema_plan(sqlite, postgres).await?;
-        if missing.is_empty() {
-            return Ok(());
-        }
-        Err(StoreError::SchemaTooOld { found, known, missing: missing.join(", ") })
+        self.schema_plan(sqlite, postgres).await?.check()
     }
 
     /// What [`Self::migrate`] would do. Tables that are newer and not compatible with this program are rejected.

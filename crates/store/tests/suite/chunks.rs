@@ -273,7 +273,7 @@ on_each_vector_index! {
             assert!(news.iter().all(|followed| drafts[..3].iter().any(|draft| draft.id == followed.memory)));
         }
         // A follower that is further behind than the stored deletions starts from the beginning.
-        world.tamper("UPDATE account_indexes SET changes = changes + 200000").await;
+        world.tamper_memory("UPDATE account_indexes SET changes = changes + 200000").await;
         let changes = store.account_index_changes(number, upto, &model(), 100).await.unwrap();
         assert!(changes.anew);
         assert_eq!(changes.memories.len(), 5);

@@ -31,6 +31,7 @@ mod log_parts;
 mod machines;
 mod mails;
 mod memories;
+mod memory_database;
 mod near;
 mod node_orders;
 mod nodes;

@@ -4,9 +4,9 @@ use domain::Digest;
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, ModelId};
 use domain::usage::{ByPlan, Plan};
-use store::Store;
 use store::memory::{ChunkPut, MemoryPut, MemoryQuota, MemoryScope, Put, Unlink};
 use store::pool::query;
+use store::{Store, StoreError};
 
 use crate::world::{World, at, now};
 use harness::on_each_vector_index;
@@ -39,6 +39,10 @@ impl Draft {
     }
 
     pub async fn put(&self, store: &Store, memories_max: u32) -> Put {
+        self.try_put(store, memories_max).await.unwrap()
+    }
+
+    pub async fn try_put(&self, store: &Store, memories_max: u32) -> Result<Put, StoreError> {
         let chunks: Vec<ChunkPut<'_>> = self
             .texts
             .iter()
@@ -61,7 +65,7 @@ impl Draft {
             key_spaces: self.key_spaces.as_deref(),
             quota: memory_quota(memories_max),
         };
-        store.memory_put(&put, now()).await.unwrap()
+        store.memory_put(&put, now()).await
     }
 }
 
@@ -92,7 +96,7 @@ async fn rows_left(world: &World) -> i64 {
     const SQL: &str =
         "SELECT (SELECT COUNT(*) FROM chunks) + (SELECT COUNT(*) FROM vectors) + (SELECT COUNT(*) FROM words)
         + (SELECT COUNT(*) FROM memory_spaces) + (SELECT COUNT(*) FROM space_chunks) + (SELECT COUNT(*) FROM memories)";
-    store::pool::scalar(SQL).fetch_one(world.store.pool()).await.unwrap()
+    store::pool::scalar(SQL).fetch_one(world.memory()).await.unwrap()
 }
 
 on_each_vector_index! {

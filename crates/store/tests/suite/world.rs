@@ -17,7 +17,7 @@ use store::chunk::near::prepare::NearVectorsState;
 use store::machine::{NewMachine, Register};
 use store::mail::QueuedMail;
 use store::session::NewSession;
-use store::{DatabaseSettings, Store};
+use store::{DatabaseSettings, Pool, Store};
 use tempfile::TempDir;
 
 /// A store on an empty database that is deleted with it.
@@ -25,14 +25,16 @@ pub struct World {
     pub store: Store,
     pub rng: Rng,
     pub settings: DatabaseSettings,
+    /// The separate database of the memory, if there is one.
+    pub memory: Option<DatabaseSettings>,
     pub folder: TempDir,
     /// Dropped last: open connections are ended.
-    _database: Option<TestDatabase>,
+    databases: Vec<TestDatabase>,
 }
 
 impl World {
     pub async fn on_sqlite() -> Self {
-        Self::open(DatabaseSettings::default(), None).await
+        Self::open(DatabaseSettings::default(), Vec::new()).await
     }
 
     pub async fn on_postgres() -> Option<Self> {
@@ -52,17 +54,27 @@ impl World {
         Some(Self::on(harness::postgres::database_with_pgvector().await?).await)
     }
 
-    async fn on(database: TestDatabase) -> Self {
-        let settings = DatabaseSettings { url: Some(database.url.clone()), ..DatabaseSettings::default() };
-        Self::open(settings, Some(database)).await
+    /// A main database, and a separate one for the memory.
+    pub async fn on_memory_apart() -> Option<Self> {
+        let mut world = Self::on_postgres().await?;
+        let memory = harness::postgres::database().await?;
+        world.store.installation_begin(world.rng.uuid_v7(now()).into()).await.unwrap();
+        world.memory = Some(settings_of(&memory));
+        world.store = world.second().await;
+        world.databases.push(memory);
+        Some(world)
     }
 
-    async fn open(settings: DatabaseSettings, database: Option<TestDatabase>) -> Self {
+    async fn on(database: TestDatabase) -> Self {
+        Self::open(settings_of(&database), vec![database]).await
+    }
+
+    async fn open(settings: DatabaseSettings, databases: Vec<TestDatabase>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&settings, &folder.path().join("attache.db")).await.unwrap();
         store.migrate().await.unwrap();
         store.check_schema().await.unwrap();
-        Self { store, rng: Rng::seeded(1), settings, folder, _database: database }
+        Self { store, rng: Rng::seeded(1), settings, memory: None, folder, databases }
     }
 
     pub fn path(&self) -> PathBuf {
@@ -71,12 +83,26 @@ impl World {
 
     /// The same database through separate connections, like another process.
     pub async fn second(&self) -> Store {
-        Store::open(&self.settings, &self.path()).await.unwrap()
+        let store = Store::open(&self.settings, &self.path()).await.unwrap();
+        let Some(memory) = &self.memory else { return store };
+        let store = store.with_memory_apart();
+        store.memory_open(memory).await.unwrap();
+        store
     }
 
     /// Runs a statement that the store never runs.
     pub async fn tamper(&self, sql: &'static str) {
         store::pool::script(sql).execute(self.store.pool().writer()).await.unwrap();
+    }
+
+    /// The database of the memory.
+    pub fn memory(&self) -> &Pool {
+        self.store.memory_apart().unwrap_or(self.store.pool())
+    }
+
+    /// The same as [`Self::tamper`] on the memory.
+    pub async fn tamper_memory(&self, sql: &'static str) {
+        store::pool::script(sql).execute(self.memory().writer()).await.unwrap();
     }
 
     /// Removes the tables of the log, which a database of the tests has on PostgreSQL.
@@ -250,4 +276,9 @@ pub fn at(seconds: i64) -> Timestamp {
 
 pub fn email(text: &str) -> Email {
     text.parse().unwrap()
+}
+
+/// The settings of a store on a database.
+pub fn settings_of(database: &TestDatabase) -> DatabaseSettings {
+    DatabaseSettings { url: Some(database.url.clone()), ..DatabaseSettings::default() }
 }

@@ -48,6 +48,9 @@ pub struct World {
     databases: Vec<TestDatabase>,
 }
 
+/// The environment variable that gives the memory of a server on PostgreSQL a separate database, if it is 1.
+const MEMORY_APART: &str = "ATTACHE_TEST_MEMORY_APART";
+
 /// The environment variable with the number of further parts of the log that a server on PostgreSQL has; 0 if absent.
 const LOG_PARTS: &str = "ATTACHE_TEST_LOG_PARTS";
 
@@ -86,8 +89,15 @@ impl World {
             databases.push(harness::postgres::empty_database().await?);
         }
         let urls: Vec<String> = databases.iter().map(|database| database.url.clone()).collect();
+        let memory = match std::env::var(MEMORY_APART) {
+            Ok(value) if value == "1" => Some(harness::postgres::empty_database().await?),
+            _ => None,
+        };
+        let memory_url = memory.as_ref().map(|database| database.url.clone());
+        databases.extend(memory);
         let change = move |settings: &mut Settings| {
             settings.database.url = urls.first().cloned();
+            settings.knowledge.database.url = memory_url;
             let part = |(number, url): (u16, String)| LogPartSettings { number, url, weight: 1 };
             settings.log.part = (0..).zip(urls).skip(1).map(part).collect();
             change(settings);

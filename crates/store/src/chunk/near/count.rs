@@ -14,12 +14,12 @@ impl Store {
     pub async fn graph_count(&self, model: &ModelId) -> Result<u64, StoreError> {
         const SQL: &str = "SELECT COUNT(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
             WHERE i.indrelid = to_regclass('vectors_near') AND right(CAST(c.relname AS TEXT), length($1)) = $1";
-        if !self.pool.is_postgres() {
+        if !self.memory()?.is_postgres() {
             return Ok(0);
         }
         let count: i64 = scalar(SQL)
             .bind(suffix(model))
-            .fetch_one(&self.pool)
+            .fetch_one(self.memory()?)
             .during(Operation::FindAccountIndexesWithoutGraph)
             .await?;
         Ok(count.unsigned_abs())

@@ -23,7 +23,7 @@ impl Store {
     pub async fn graph_missing(&self, model: &ModelId, exact_max: usize) -> Result<Option<i64>, StoreError> {
         const SQL: &str = "SELECT s.number FROM account_indexes s WHERE s.chunks > $1 AND NOT EXISTS (SELECT 1 FROM pg_index i
             WHERE i.indexrelid = to_regclass('vectors_near_' || s.number || $2) AND i.indisvalid) ORDER BY s.number LIMIT 1";
-        let Pool::Postgres(pool) = &self.pool else { return Ok(None) };
+        let Pool::Postgres(pool) = self.memory()? else { return Ok(None) };
         let query = scalar(SQL).bind(limit(exact_max)).bind(suffix(model));
         query.fetch_optional(pool).during(Operation::FindAccountIndexesWithoutGraph).await
     }
@@ -32,7 +32,7 @@ impl Store {
     /// or the model has too many dimensions.
     #[boxed]
     pub async fn graph_make(&self, account_index_number: i64, model: &ModelId) -> Result<bool, StoreError> {
-        let Pool::Postgres(pool) = &self.pool else { return Ok(false) };
+        let Pool::Postgres(pool) = self.memory()? else { return Ok(false) };
         if model.dimensions > DIMENSIONS_MAX {
             return Ok(false);
         }

@@ -29,9 +29,9 @@ impl Store {
     /// Prepares the database for vector search, if possible: creates its table, and the extension if it is available and may be created.
     #[boxed]
     pub async fn near_prepare(&self) -> Result<NearVectorsState, StoreError> {
-        match &self.pool {
+        match self.memory()? {
             Pool::Sqlite { .. } => Ok(NearVectorsState::Absent("the database is not PostgreSQL".into())),
-            Pool::Postgres(_) => prepare(&self.pool).during(Operation::MakeTableOfNearVectors).await,
+            pool @ Pool::Postgres(_) => prepare(pool).during(Operation::MakeTableOfNearVectors).await,
         }
     }
 
@@ -50,10 +50,10 @@ impl Store {
             WHERE v.chunk_id > $1 AND v.chunk_id <= $2 AND vectors_near_fits(v.model, v.dimensions, v.vector)
             ON CONFLICT (chunk_id) DO NOTHING";
         const MOVE: &str = "UPDATE vectors_near_filled SET chunk_id = $1, whole = $2 WHERE id = 1";
-        if !self.pool.is_postgres() {
+        if !self.memory()?.is_postgres() {
             return Ok(true);
         }
-        let page = in_transaction!(&self.pool, |tx| {
+        let page = in_transaction!(self.memory_pool()?, |tx| {
             script(WAITS_FOR_LOCKS).execute(&mut *tx).await?;
             let (after, whole): (i64, bool) = query(PLACE).fetch_one(&mut *tx).await?;
             if whole {
