@@ -159,7 +159,7 @@ async fn a_part_whose_database_is_lost_is_refused_until_its_next_epoch() {
     assert_eq!((found.len(), &found[0]["state"]), (1, &json!("bad")), "{found:?}");
     assert!(flow::text(&found[0], "found").contains("there is none"), "{found:?}");
     assert!(flow::text(&found[0], "advice").contains(epoch), "{found:?}");
-    lost.run(&["serve", "--no-migrate"]).refused(1, &["attache migrate"]);
+    lost.run(&["serve", "--no-migrate"]).refused(1, &["\"log part 1\" is not up to date", "attache migrate"]);
     let origin = || before.run(&["admin", "log", "parts", "--json"]).json()["parts"][0]["origin"].clone();
     for _ in 0..2 {
         lost.run(&["serve"]).refused(1, &["part 1 of the log", "there is none", epoch]);

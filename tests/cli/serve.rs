@@ -337,11 +337,11 @@ async fn a_start_without_migrating_refuses_older_tables_and_changes_none() {
     refuses(&["the main database does not exist"]);
     assert!(!home.data().exists(), "nothing is made");
     home.run(&["migrate"]).said();
-    for database in ["attache.db", "statistics.db"] {
-        let path = home.data().join(database);
+    for (name, file) in [("\"main\"", "attache.db"), ("\"log\"", "statistics.db")] {
+        let path = home.data().join(file);
         // Tables of an older version, which knew another first migration.
         flow::change_rows(&path, "UPDATE _sqlx_migrations SET version = -version").await;
-        refuses(&["has schema -1", "migrations 1 ("]);
+        refuses(&[name, "has schema -1", "migrations 1 ("]);
         flow::change_rows(&path, "UPDATE _sqlx_migrations SET version = -version").await;
     }
     let mut process = home.start(&["serve", "--no-migrate"]);

@@ -22,6 +22,15 @@ pub enum OpenError {
     /// A database that must exist does not.
     #[error("{0} does not exist yet")]
     Absent(&'static str),
+    /// A database lacks tables of this program.
+    #[error("the database {name:?} is not up to date")]
+    Schema {
+        /// `main`, `memory`, `log`, or `log part N`.
+        name: String,
+        /// The difference.
+        #[source]
+        source: StoreError,
+    },
     /// The client of a witness cannot be set up.
     #[error("the client of a witness in log.witness cannot be set up")]
     Witness(#[from] statistics::witness::WitnessFault),
@@ -63,6 +72,9 @@ pub enum OpenError {
         /// Its version.
         version: String,
     },
+    /// The separate database of the memory failed.
+    #[error("the database of the memory (knowledge.database.url) failed")]
+    MemoryDatabase(#[source] StoreError),
     /// The memory is not where the configuration says.
     #[error(transparent)]
     Memory(MemoryRefusal),
@@ -83,7 +95,9 @@ impl OpenError {
     /// Whether a database did not answer.
     pub(super) fn is_away(&self) -> bool {
         match self {
-            Self::Store(error) | Self::Log(LogError::Store(error)) => error.is_unavailable(),
+            Self::Store(error) | Self::MemoryDatabase(error) | Self::Log(LogError::Store(error)) => {
+                error.is_unavailable()
+            }
             Self::Log(LogError::Sql { source, .. }) => store::error::is_unavailable(source),
             _ => false,
         }

@@ -103,31 +103,8 @@ async fn part_pools(settings: &Settings) -> Result<(Vec<(LogPart, Pool)>, Vec<Lo
 /// Refuses databases that `attache migrate` would change, except unavailable parts of the log or an unavailable memory. Creates no file.
 #[boxed]
 pub async fn require(settings: &Settings) -> Result<(), OpenError> {
-    if is_main_database_absent(settings) {
-        return Err(OpenError::Absent("the main database"));
-    }
-    let store = Store::open(&settings.database, &settings.data.main_database()).await?;
-    let checked = check(settings, &store).await;
-    store.close().await;
-    checked
-}
-
-async fn check(settings: &Settings, store: &Store) -> Result<(), OpenError> {
-    store.check_schema().await?;
-    if let Some(memory) = memory_plan(settings).await? {
-        memory.check()?;
-    }
-    if settings.upstream.url.is_some() {
-        return Ok(());
-    }
-    let Some(log) = log_pool_if_there(settings, store).await? else { return Err(OpenError::Absent("the event log")) };
-    let checked = Log::check_schema(&log).await;
-    log.close().await;
-    checked?;
-    for (_, pool) in part_pools(settings).await?.0 {
-        let checked = Log::check_schema(&pool).await;
-        pool.close().await;
-        checked?;
+    for DatabasePlan { name, schema, .. } in plan(settings).await?.databases {
+        schema.check().map_err(|source| OpenError::Schema { name, source })?;
     }
     Ok(())
 }
