@@ -72,7 +72,8 @@ async fn soak_bodies_move_to_the_archive_while_servers_and_store_are_killed() {
         ..Differences::default()
     };
     let mut world = World::begin(&main.url, differences).await;
-    for _ in 0..2 * world.scale.rounds {
+    // About 10^6 events in the long form.
+    for _ in 0..if world.scale.soak { 21 } else { 2 } {
         world.traffic(world.scale.fault).await;
         store.kill();
         world.traffic(world.scale.calm).await;
