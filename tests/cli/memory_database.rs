@@ -79,6 +79,10 @@ async fn the_memory_moves_and_its_outage_stops_nothing_else() {
     let batch = stream.batch.clone();
     flow::event(&server, &machine, &chain.next()).await.receipt();
     assert_eq!(search(&server, &key).await.0, 503);
+    let person = flow::session(&home, "ada@example.com");
+    let home_page = Client::new().get(&format!("{}/account", server.url), person).await;
+    assert_eq!(home_page.status, 200);
+    assert!(String::from_utf8_lossy(&home_page.body).contains("Memories are not available at the moment"));
     eventually("the outage is reported", async || degraded(&server).await).await;
     assert_eq!(findings(&home, &[])[0]["state"], "bad");
 

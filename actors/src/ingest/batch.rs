@@ -263,6 +263,13 @@ impl BatchAdd {
         if leaves.load(Ordering::Relaxed) {
             return self.reload(state).await;
         }
+        if !state.leads() && !store.takes_memories().await {
+            // Pages would be fetched that cannot be stored. Another process may reach the database.
+            self.reload(state).await?;
+            if state.batch.cancelled_at.is_none() {
+                return Ok(());
+            }
+        }
         let now = clock.now();
         let until = now + settings.get().lease;
         let lease = store.batch_lease(state.batch.id, runner, until, now).await?;
@@ -272,10 +279,6 @@ impl BatchAdd {
         };
         if !state.leads() {
             self.reload(state).await?;
-            if !is_cancelled {
-                // Otherwise pages would be fetched again and again that cannot be stored.
-                store.memory_answers().await?;
-            }
             state.filter = Some(Arc::new(store.filter_settings(&state.batch.account).await?));
             state.waiting =
                 state.batch.pending.iter().map(|(index, url)| (*index, url.as_deref().and_then(host))).collect();

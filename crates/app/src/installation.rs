@@ -47,7 +47,7 @@ pub use self::error::OpenError;
 pub use self::log_record::LogRecord;
 pub use self::memory::{MemoryKeeper, memory_settings, with_memory};
 pub use self::pair::is_lone_log;
-use self::pair::{Found, StartContext, log_pool, log_pool_if_there};
+use self::pair::{Found, StartContext, log_pool, log_pool_if_there, refuse_memory};
 pub use self::parts::{PartOpener, part_pool};
 pub use self::places::SCHEMA;
 pub use self::refusal::{Mismatch, StartRefusal, epoch_command};
@@ -167,6 +167,7 @@ async fn main_database_beside_log(settings: &Settings) -> Result<Store, OpenErro
     }
     let store = Store::open(&settings.database, &settings.data.main_database()).await?;
     let store = store.with_notices(settings.notices());
+    refuse_memory(&store).await?;
     if is_main_database_lost(&store, settings).await? {
         store.close().await;
         return Err(StartRefusal::of(settings, Mismatch::FactsMissing).into());

@@ -56,7 +56,7 @@ impl Index {
         Self { store, settings, account_indexes: Arc::default(), clock: Arc::default(), database }
     }
 
-    /// Moves the comparison of vectors to the database, if it can and the settings allow it. Called once, at the start.
+    /// Moves the comparison of vectors to the database, if it can and the settings allow it. Called when the database is open.
     #[boxed]
     pub async fn prepare(&self) -> Result<(), PrepareError> {
         if self.database.prepare().await? {

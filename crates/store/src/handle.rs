@@ -125,12 +125,17 @@ impl Store {
     /// Waits until the connections are returned and closes them.
     #[boxed]
     pub async fn close(&self) {
-        if let Some(replica) = &self.replica {
-            replica.close().await;
-        }
-        if let Some(open) = self.memory.as_ref().and_then(MemoryDatabase::get) {
-            open.close().await;
-        }
-        self.pool.close().await;
+        let memory = async {
+            if let Some(open) = self.memory.as_ref().and_then(MemoryDatabase::get) {
+                open.close().await;
+            }
+        };
+        let main = async {
+            if let Some(replica) = &self.replica {
+                replica.close().await;
+            }
+            self.pool.close().await;
+        };
+        tokio::join!(memory, main);
     }
 }

@@ -269,7 +269,7 @@ impl Store {
 }
 
 /// The condition that a column is one of these ids, at least one.
-fn among(sql: &mut QueryBuilder<'_>, column: &'static str, ids: impl IntoIterator<Item = Uuid>) {
+pub(crate) fn among(sql: &mut QueryBuilder<'_>, column: &'static str, ids: impl IntoIterator<Item = Uuid>) {
     sql.push(column);
     for (place, id) in ids.into_iter().enumerate() {
         sql.push(if place == 0 { " IN (" } else { ", " }).push_bind(id);

@@ -56,8 +56,8 @@ pub(super) async fn read_through(about: &'static str, pool: &Pool) -> Finding {
     match pool.faults().await {
         Ok(faults) if faults.is_empty() && pool.is_postgres() => Finding::good(
             about,
-            "every row of every table was read; indexes were not: use PostgreSQL's extension amcheck for them. Read was the server of \
-             database.url: its standbys and backups were not",
+            "every row of every table was read; indexes were not: use PostgreSQL's extension amcheck for them. Read was the primary \
+             server: its standbys and backups were not",
         ),
         Ok(faults) if faults.is_empty() => Finding::good(about, "intact: every page, index and reference was read"),
         Ok(faults) => Finding::bad(about, faults.join("; "), restore),

@@ -3,8 +3,8 @@
 use app::config::Settings;
 use app::installation::memory_settings;
 use domain::reasons;
+use store::Store;
 use store::memory::database::{MemoryOpenError, MemoryRefusal};
-use store::{Pool, Store};
 
 use super::database::read_through;
 use super::finding::Finding;
@@ -20,8 +20,8 @@ pub(super) async fn check(settings: &Settings, store: &Store, deep: bool) -> Vec
             Err(error) => vec![Finding::bad(MEMORY, reasons(&error), "check the database's log")],
         };
     };
-    let pool = match store.memory_examine(&memory).await {
-        Ok(pool) => pool,
+    let there = match store.memory_examine(&memory).await {
+        Ok(there) => there,
         Err(MemoryOpenError::Refused(refusal)) => {
             return vec![Finding::bad(MEMORY, refusal, "no server starts until then")];
         }
@@ -30,20 +30,29 @@ pub(super) async fn check(settings: &Settings, store: &Store, deep: bool) -> Vec
             return vec![Finding::bad(MEMORY, reasons(&error), advice)];
         }
     };
-    let findings = of_pool(&pool, store, deep).await;
-    pool.close().await;
+    let findings = of_memory(&there, store, deep).await;
+    there.close().await;
     findings
 }
 
-async fn of_pool(pool: &Pool, store: &Store, deep: bool) -> Vec<Finding> {
-    let is_begun = store.is_memory_elsewhere().await;
-    let mut findings = vec![match (pool.describe().await, is_begun) {
-        (Ok(_), Ok(false)) => Finding::doubtful(MEMORY, "not used yet", "the next start of a server prepares it"),
-        (Ok(words), Ok(true)) => Finding::good(MEMORY, words.join(", ")),
-        (Err(error), _) | (_, Err(error)) => Finding::bad(MEMORY, reasons(&error), "check the database's log"),
+async fn of_memory(there: &Store, store: &Store, deep: bool) -> Vec<Finding> {
+    let found = async {
+        if !store.is_memory_elsewhere().await? {
+            return Ok(None);
+        }
+        there.check_schema().await?;
+        there.writable().await?;
+        there.pool().describe().await.map(Some)
+    };
+    let mut findings = vec![match found.await {
+        Ok(None) => Finding::doubtful(MEMORY, "not used yet", "the next start of a server prepares it"),
+        Ok(Some(words)) => Finding::good(MEMORY, format!("{}; a row was written", words.join(", "))),
+        Err(error) => {
+            Finding::bad(MEMORY, reasons(&error), "check its disk and its log; `attache migrate` migrates it")
+        }
     }];
     if deep {
-        findings.push(read_through(MEMORY, pool).await);
+        findings.push(read_through(MEMORY, there.pool()).await);
     }
     findings
 }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use domain::ids::SpaceId;
 use domain::{Clock, Rng};
 use knowledge::embed::Embedder;
 use knowledge::search::Search;
@@ -14,9 +15,10 @@ use supervision::periodic::{Next, Pass, PassError};
 use tokio::time::Instant;
 
 use super::error::OpenError;
+use super::parts::node_of_other_version;
 use crate::config::Settings;
 
-/// Pause between two searches for memories in spaces that were deleted while a memory was added.
+/// Pause after all spaces with memories were looked at. Until then each pass looks at one page of them.
 const SWEEP_EVERY: Duration = Duration::from_mins(10);
 
 /// Opens the separate database of the memory after its server was away, and moves memories out of spaces that do not exist.
@@ -62,42 +64,58 @@ pub async fn with_memory(store: Store, settings: &Settings, clock: &Clock) -> Re
 /// Opens the separate database of the memory.
 #[boxed]
 async fn open_memory(store: &Store, memory: &DatabaseSettings, clock: &Clock) -> Result<(), OpenError> {
-    if !store.is_memory_elsewhere().await? {
-        all_nodes_know(store, clock).await?;
+    if !store.is_memory_elsewhere().await?
+        && let Some(node) = node_of_other_version(store, clock).await?
+    {
+        return Err(OpenError::MemoryBesideVersion { node: node.place(), version: node.traits.version });
     }
     store.memory_open(memory).await.map_err(|error| match error {
-        MemoryOpenError::Store(error) => OpenError::Store(error),
+        MemoryOpenError::Store(error) => OpenError::MemoryDatabase(error),
         MemoryOpenError::Refused(refusal) => OpenError::Memory(refusal),
     })
 }
 
-/// Refuses a new database while a node of another version runs, which would look for the memory in the main database.
-async fn all_nodes_know(store: &Store, clock: &Clock) -> Result<(), OpenError> {
-    let nodes = store.nodes(clock.now()).await?;
-    match nodes.into_iter().find(|node| !node.is_silent() && node.traits.version != env!("CARGO_PKG_VERSION")) {
-        None => Ok(()),
-        Some(node) => {
-            let place = node.place();
-            Err(OpenError::MemoryBesideVersion { node: place, version: node.traits.version })
-        }
-    }
+/// The progress of [`MemoryKeeper`].
+#[derive(Debug, Default)]
+pub struct KeeperProgress {
+    /// Whether the index of the memory is prepared.
+    is_prepared: bool,
+    /// The last space that was looked at.
+    after: Option<SpaceId>,
+    /// Memories of unknown accounts since the first space.
+    of_unknown: u64,
+    /// The time of the next look.
+    next_at: Option<Instant>,
 }
 
 impl Pass for MemoryKeeper {
-    /// The time of the next search for lost spaces.
-    type Memory = Option<Instant>;
+    type Memory = KeeperProgress;
 
-    async fn run(&self, sweep_at: &mut Option<Instant>) -> Result<Next, PassError> {
-        if !self.store.is_memory_open() {
-            open_memory(&self.store, &self.settings, &self.clock).await?;
+    async fn run(&self, progress: &mut KeeperProgress) -> Result<Next, PassError> {
+        if !progress.is_prepared {
+            // A migration may take longer than a pass.
+            let keeper = self.clone();
+            let opened = async move { open_memory(&keeper.store, &keeper.settings, &keeper.clock).await };
+            supervision::detached(opened).await??;
             self.search.index().prepare().await?;
+            progress.is_prepared = true;
         }
-        if sweep_at.is_none_or(|at| at <= Instant::now()) {
-            let moved = self.store.memories_home(&self.rng, self.clock.now()).await?;
-            if moved > 0 {
-                tracing::info!(moved, "memories of deleted spaces were moved to the default spaces of their accounts");
+        if progress.next_at.is_some_and(|at| Instant::now() < at) {
+            return Ok(Next::AfterPause);
+        }
+        let lost = self.store.memories_home(progress.after, &self.rng, self.clock.now()).await?;
+        if lost.moved > 0 {
+            let moved = lost.moved;
+            tracing::info!(moved, "memories of deleted spaces were moved to the default spaces of their accounts");
+        }
+        progress.of_unknown += lost.of_unknown;
+        progress.after = lost.last;
+        progress.next_at = lost.last.is_none().then(|| Instant::now() + SWEEP_EVERY);
+        if lost.last.is_none() {
+            let memories = std::mem::take(&mut progress.of_unknown);
+            if memories > 0 {
+                tracing::warn!(memories, "the memory has memories of accounts that the main database does not have");
             }
-            *sweep_at = Some(Instant::now() + SWEEP_EVERY);
         }
         Ok(Next::AfterPause)
     }

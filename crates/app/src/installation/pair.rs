@@ -3,6 +3,7 @@
 use domain::{Clock, Rng};
 use statistics::log::{Log, Witnessing};
 use statistics::witness::WitnessAddress;
+use store::memory::database::MemoryRefusal;
 use store::{DatabaseSettings, Pool, Replica, Store};
 
 use super::error::OpenError;
@@ -38,6 +39,7 @@ impl StartContext<'_> {
     pub async fn look(&self) -> Result<Found, OpenError> {
         let store = Store::open(&self.settings.database, &self.settings.data.main_database()).await?;
         let store = store.with_notices(self.settings.notices());
+        refuse_memory(&store).await?;
         let log = log_pool_if_there(self.settings, &store).await?;
         let is_main_database_empty = store.pool().is_empty().await?;
         Ok(Found { store, is_main_database_empty, log })
@@ -58,6 +60,14 @@ impl StartContext<'_> {
         let replica = Replica::of(&self.settings.database, Some(SCHEMA));
         Ok(self.log(pool, origin).await?.with_replica(replica))
     }
+}
+
+/// Refuses a main database that is the database of a memory.
+pub(super) async fn refuse_memory(store: &Store) -> Result<(), OpenError> {
+    if store.is_memory_only().await? {
+        return Err(OpenError::Memory(MemoryRefusal::NotMain));
+    }
+    Ok(())
 }
 
 /// Whether the data folder contains the file of the log but not the file of the main database.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use domain::ids::InstallationId;
 use domain::log_part::LogPart;
+use domain::node::NodeRecord;
 use domain::registry::Registry;
 use domain::{Clock, Rng};
 use statistics::log::{Log, LogError};
@@ -127,23 +128,20 @@ impl PartOpener {
             return Err(refused(Mismatch::OtherInstallation { main: self.installation, log: owner }));
         }
         if !self.store.log_parts().await?.iter().any(|known| known.part == part) {
-            self.all_nodes_know(part).await?;
+            if let Some(node) = node_of_other_version(&self.store, &self.clock).await? {
+                let (place, version) = (node.place(), node.traits.version);
+                return Err(OpenError::PartBesideVersion { part, node: place, version });
+            }
             self.store.log_part_open(part, origin, self.clock.now()).await?;
         }
         compare(&self.store, part, log).await?.map_err(refused)
     }
+}
 
-    /// Refuses a new part while a node of another version runs.
-    async fn all_nodes_know(&self, part: LogPart) -> Result<(), OpenError> {
-        let nodes = self.store.nodes(self.clock.now()).await?;
-        match nodes.into_iter().find(|node| !node.is_silent() && node.traits.version != env!("CARGO_PKG_VERSION")) {
-            None => Ok(()),
-            Some(node) => {
-                let place = node.place();
-                Err(OpenError::PartBesideVersion { part, node: place, version: node.traits.version })
-            }
-        }
-    }
+/// A node that runs another version, which knows no new database.
+pub(super) async fn node_of_other_version(store: &Store, clock: &Clock) -> Result<Option<NodeRecord>, OpenError> {
+    let nodes = store.nodes(clock.now()).await?;
+    Ok(nodes.into_iter().find(|node| !node.is_silent() && node.traits.version != env!("CARGO_PKG_VERSION")))
 }
 
 /// Opens the database of a part.

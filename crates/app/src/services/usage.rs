@@ -117,12 +117,11 @@ impl UsageBars {
         let used = spent.bytes.max(0).unsigned_abs();
         let event_bytes = ByteLimit { used, limit: limit(limits.bytes_per_day), reset_at: Some(tomorrow) };
         let memory_bytes = match owner {
-            UsageOwner::Account(account) => match self.ports.store.memory_usage(account).await {
-                Ok(usage) => Some(ByteLimit { used: usage.bytes, limit: limit(memory_bytes_max), reset_at: None }),
-                // The usage of events is shown while the separate database of the memory is away.
-                Err(error) if error.is_unavailable() && self.ports.store.is_memory_apart() => None,
-                Err(error) => return Err(error.into()),
-            },
+            UsageOwner::Account(account) => {
+                let store = &self.ports.store;
+                let usage = store.if_reachable(store.memory_usage(account)).await?;
+                usage.map(|usage| ByteLimit { used: usage.bytes, limit: limit(memory_bytes_max), reset_at: None })
+            }
             UsageOwner::Computer(..) | UsageOwner::Outsider => None,
         };
         Ok(Some(UsageLimits { event_bytes, memory_bytes }))

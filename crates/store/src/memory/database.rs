@@ -4,8 +4,11 @@
 //! So a server that looks for the memory in the wrong database, such as one of an older version, fails instead of dividing the memory.
 
 use std::path::Path;
+use std::time::Duration;
 
 use domain::ids::InstallationId;
+use futures_util::future::BoxFuture;
+use tokio::time::timeout;
 
 use super::slot::{MemoryDatabase, OpenMemory};
 use crate::error::{Context, StoreError};
@@ -31,6 +34,9 @@ pub enum MemoryRefusal {
     /// It has tables of the main database.
     #[error("knowledge.database.url leads to a main database: the memory needs a separate database")]
     MainDatabase,
+    /// The URL of the main database leads to the database of a memory.
+    #[error("database.url leads to the database of a memory: exchange it and knowledge.database.url")]
+    NotMain,
     /// It belongs to another installation.
     #[error(
         "the database of knowledge.database.url has the memory of installation {found}, and this is {own}: correct the URL"
@@ -41,11 +47,18 @@ pub enum MemoryRefusal {
         /// The installation of the memory.
         found: InstallationId,
     },
-    /// Memories would be moved into a database that has some.
+    /// An earlier move was interrupted before the main database was changed.
     #[error(
-        "the database of knowledge.database.url has memories already: after an interrupted move create it again, and repeat the command"
+        "the database of knowledge.database.url has a copy of an interrupted move, and the main database has all memories: create it again, \
+         and repeat the command"
     )]
     NotEmpty,
+    /// The main database was restored to a time before the move.
+    #[error(
+        "the database of knowledge.database.url has newer memories than the main database, which was restored from before the move: keep it, \
+         and run `TRUNCATE account_indexes CASCADE` on the main database"
+    )]
+    MainOlder,
     /// The memory is not in the main database any more.
     #[error("the memory is already in a separate database")]
     Moved,
@@ -83,6 +96,9 @@ const LOOSEN: [&str; 4] = [
 /// Advisory lock: concurrent processes mark a database one after the other.
 const LOCK: i64 = 0x6d65_6d6f_7279;
 
+/// Maximum wait for a value that an answer can leave out.
+const OPTIONAL_MAX: Duration = Duration::from_millis(500);
+
 impl Store {
     /// This store with a memory in a separate database, which [`Self::memory_open`] opens. Until then operations on memories fail as they do
     /// while a database is away.
@@ -95,10 +111,7 @@ impl Store {
     pub(crate) fn memory_pool(&self) -> Result<&Pool, sqlx::Error> {
         match &self.memory {
             None => Ok(&self.pool),
-            Some(database) => database.get().map(|open| &open.pool).ok_or_else(|| {
-                let reason = "the database of the memory (knowledge.database.url) is away";
-                sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::NotConnected, reason))
-            }),
+            Some(database) => database.get().map(|open| &open.pool).ok_or_else(|| database.away()),
         }
     }
 
@@ -130,20 +143,51 @@ impl Store {
         self.memory_pool().is_ok()
     }
 
+    /// A value of the memory that other answers contain; `None` while a separate database of the memory is away or slow.
+    #[boxed]
+    pub async fn if_reachable<'r, T: Send>(
+        &'r self,
+        read: BoxFuture<'r, Result<T, StoreError>>,
+    ) -> Result<Option<T>, StoreError> {
+        if self.memory.is_none() {
+            return read.await.map(Some);
+        }
+        match timeout(OPTIONAL_MAX, read).await {
+            Ok(Err(error)) if error.is_unavailable() => Ok(None),
+            Ok(read) => read.map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
     /// Fails while a separate database of the memory does not answer.
     #[boxed]
     pub async fn memory_answers(&self) -> Result<(), StoreError> {
+        let memory = self.memory()?;
         if self.memory.is_none() {
             return Ok(());
         }
-        let answer = scalar("SELECT number FROM account_indexes LIMIT 1").fetch_optional::<i64>(self.memory()?);
-        answer.during(Operation::ReachMemory).await.map(drop)
+        Self::of(memory.clone()).writable().await
+    }
+
+    /// Whether memories can be added now: always if they are in the main database, which other parts test. Cheap for many callers.
+    #[boxed]
+    pub async fn takes_memories(&self) -> bool {
+        match &self.memory {
+            None => true,
+            Some(database) => database.probed(async { self.memory_answers().await.is_ok() }).await,
+        }
     }
 
     /// Whether the memory was moved out of the main database.
     #[boxed]
     pub async fn is_memory_elsewhere(&self) -> Result<bool, StoreError> {
         is_marked(&self.pool, ELSEWHERE).await
+    }
+
+    /// Whether this is the database of a memory, and no main database.
+    #[boxed]
+    pub async fn is_memory_only(&self) -> Result<bool, StoreError> {
+        is_marked(&self.pool, MEMORY).await
     }
 
     /// Opens the separate database of the memory. An empty database becomes one, unless the main database has memories.
@@ -153,11 +197,17 @@ impl Store {
         if database.get().is_some() {
             return Ok(());
         }
-        let pool = self.memory_examine(settings).await?;
-        if let Err(error) = self.memory_begin(&pool).await {
-            pool.close().await;
-            return Err(error.into());
-        }
+        let opened = async {
+            let there = self.memory_examine(settings).await?;
+            match self.memory_begin(&there.pool).await {
+                Ok(()) => Ok(there.pool),
+                Err(error) => {
+                    there.close().await;
+                    Err(MemoryOpenError::from(error))
+                }
+            }
+        };
+        let pool = opened.await.inspect_err(|error| database.refuse(domain::reasons(error)))?;
         database.fill(OpenMemory { pool, replica: Replica::of(settings, None) });
         Ok(())
     }
@@ -165,33 +215,31 @@ impl Store {
     /// What a start would change in the tables of the database of `settings`.
     #[boxed]
     pub async fn memory_schema_plan(settings: &DatabaseSettings) -> Result<SchemaPlan, StoreError> {
-        let pool = Pool::open(settings, Path::new(""), None).await?;
-        let plan = Self::of(pool.clone()).schema_plan().await;
-        pool.close().await;
+        let there = Self::open(settings, Path::new("")).await?;
+        let plan = there.schema_plan().await;
+        there.close().await;
         plan
     }
 
     /// Opens the database of `settings`, and refuses one that is not, and cannot become, the memory of this installation. Changes nothing.
     #[boxed]
-    pub async fn memory_examine(&self, settings: &DatabaseSettings) -> Result<Pool, MemoryOpenError> {
-        let pool = Pool::open(settings, Path::new(""), None).await?;
-        if let Err(error) = self.refuse_memory(&pool).await {
-            pool.close().await;
-            return Err(error);
-        }
-        Ok(pool)
-    }
-
-    async fn refuse_memory(&self, pool: &Pool) -> Result<(), MemoryOpenError> {
+    pub async fn memory_examine(&self, settings: &DatabaseSettings) -> Result<Self, MemoryOpenError> {
         const HAS_MEMORIES: &str = "SELECT EXISTS (SELECT 1 FROM account_indexes)";
-        let (is_new, is_elsewhere) = (self.is_new_memory(pool).await?, self.is_memory_elsewhere().await?);
-        if is_new && is_elsewhere {
-            return Err(MemoryRefusal::Empty.into());
-        }
+        // Before the other database, which another node may begin in the meantime.
+        let is_elsewhere = self.is_memory_elsewhere().await?;
         if !is_elsewhere && scalar(HAS_MEMORIES).fetch_one(&self.pool).during(Operation::OpenMemory).await? {
             return Err(MemoryRefusal::NotMoved.into());
         }
-        Ok(())
+        let there = Self::of(Pool::open(settings, Path::new(""), None).await?);
+        let refused = match self.is_new_memory(&there.pool).await {
+            Ok(true) if is_elsewhere => Err(MemoryRefusal::Empty.into()),
+            is_new => is_new.map(drop),
+        };
+        if let Err(error) = refused {
+            there.close().await;
+            return Err(error);
+        }
+        Ok(there)
     }
 
     /// Whether a database may become the memory of this installation; `false` if it is already. Any other database is refused.

@@ -8,7 +8,7 @@ use sqlx::AssertSqlSafe;
 use super::database::{MARK_MAIN, MemoryOpenError, MemoryRefusal};
 use crate::Store;
 use crate::operation::{During, Operation};
-use crate::pool::{DatabaseSettings, Pool, PostgresConnection, PostgresPool, Tx, copy_rows, scalar, script};
+use crate::pool::{DatabaseSettings, Pool, PostgresConnection, PostgresPool, Tx, copy_rows, query, scalar, script};
 
 /// The tables of the memory, in the order of their references.
 const TABLES: [&str; 10] = [
@@ -58,26 +58,34 @@ impl Store {
             return Err(MemoryRefusal::MainDatabase.into());
         };
         let (mut from, mut to) = transactions(from, to).during(DO).await?;
-        let is_used: bool =
-            scalar("SELECT EXISTS (SELECT 1 FROM account_indexes)").fetch_one(&mut to).during(DO).await?;
-        if is_used {
-            return Err(MemoryRefusal::NotEmpty.into());
+        let (own, found) = (changes(&mut from).during(DO).await?, changes(&mut to).during(DO).await?);
+        if let Some(found) = found {
+            let is_newer = own.is_none_or(|own| own < found);
+            return Err(if is_newer { MemoryRefusal::MainOlder } else { MemoryRefusal::NotEmpty }.into());
         }
+        let references = loosen_references(&mut to).during(DO).await?;
         let mut moved = Vec::new();
         for table in TABLES {
             let rows = copy_rows(&mut from, &mut to, table).during(DO).await?;
             moved.push((table, rows));
         }
+        for reference in references {
+            script(AssertSqlSafe(reference)).execute(&mut to).during(DO).await?;
+        }
         for (table, column) in NUMBERED {
             continue_numbers(&mut from, &mut to, table, column).during(DO).await?;
         }
-        script("COMMIT; ANALYZE").execute(&mut to).during(DO).await?;
-        to.close().await;
+        script("COMMIT").execute(&mut to).during(DO).await?;
         let clear = format!("TRUNCATE {} CASCADE; {MARK_MAIN}", TABLES.join(", "));
         script(AssertSqlSafe(clear)).execute(&mut from).during(DO).await?;
         self.record_act(&mut Tx::Postgres(&mut from), now).during(DO).await?;
         script("COMMIT").execute(&mut from).during(DO).await?;
         from.close().await;
+        // Autovacuum does the same, later.
+        if let Err(error) = script("ANALYZE").execute(&mut to).during(DO).await {
+            tracing::warn!(error = domain::reasons(&error), "the moved tables are not analyzed yet");
+        }
+        to.close().await;
         Ok(moved)
     }
 }
@@ -92,6 +100,27 @@ async fn transactions(
     script("LOCK TABLE account_indexes IN ACCESS EXCLUSIVE MODE").execute(&mut from).await?;
     script(BEGIN).execute(&mut to).await?;
     Ok((from, to))
+}
+
+/// The number of changes of all memories; `None` without any.
+async fn changes(connection: &mut PostgresConnection) -> Result<Option<i64>, sqlx::Error> {
+    scalar("SELECT CAST(SUM(changes) AS BIGINT) FROM account_indexes").fetch_one(connection).await
+}
+
+/// Drops the references between the tables of the memory, and returns the statements that add them again. PostgreSQL would keep a check in
+/// memory for each copied row.
+async fn loosen_references(to: &mut PostgresConnection) -> Result<Vec<String>, sqlx::Error> {
+    const SQL: &str = "SELECT format('ALTER TABLE %s DROP CONSTRAINT %I', conrelid::regclass, conname),
+            format('ALTER TABLE %s ADD CONSTRAINT %I %s', conrelid::regclass, conname, pg_get_constraintdef(oid))
+        FROM pg_constraint WHERE contype = 'f' AND conrelid = ANY(CAST($1 AS REGCLASS[]))";
+    let tables = format!("{{{}}}", TABLES.join(","));
+    let found: Vec<(String, String)> = query(SQL).bind(tables).fetch_all(&mut *to).await?;
+    let mut again = Vec::new();
+    for (drop, add) in found {
+        script(AssertSqlSafe(drop)).execute(&mut *to).await?;
+        again.push(add);
+    }
+    Ok(again)
 }
 
 /// Lets the numbers of a table continue after the greatest one that was used.

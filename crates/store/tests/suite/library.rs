@@ -5,6 +5,7 @@ use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::memory::{MemoryType, Tag};
 use domain::space::AccessType;
 use domain::usage::Plan;
+use futures_util::future::join_all;
 use store::Store;
 use store::memory::{
     ChunkPut, Edit, Memory, MemoryEdit, MemoryFilter, MemoryPut, MemoryScope, MemoryUsage, Moved, Put, Restored,
@@ -212,6 +213,37 @@ on_each_vector_index! {
         let Put::Created(other) = import(&bob, id, "one", "A", &[]).await else { panic!("not created") };
         assert_ne!(other, id);
         assert_eq!(read(store, other, &bob).await.tags, words);
+    }
+
+    async fn a_space_that_is_deleted_while_memories_are_added_refuses_none(world: &World) {
+        let store = &world.store;
+        let ada = world.account("ada@example.com").await;
+        let home = store.space_default(world.rng.uuid_v7(now()).into(), &ada, now()).await.unwrap();
+        for _ in 0..6 {
+            let lost = space(world, &ada).await;
+            let draft = |key| Draft { spaces: vec![lost], ..Draft::new(world, &ada, key, &["a harbour"]) };
+            let drafts = ["one", "two", "three", "four"].map(draft);
+            let adding = join_all(drafts.iter().map(|draft| draft.try_put(store, 9)));
+            let deleting = async {
+                loop {
+                    for (memory, account) in store.memories_linked(lost, 9).await.unwrap() {
+                        store.memory_move(memory, &account, lost, home).await.unwrap();
+                    }
+                    if store.space_delete(lost, &ada).await.unwrap() {
+                        return;
+                    }
+                }
+            };
+            let (added, ()) = tokio::join!(adding, deleting);
+            for put in added {
+                assert!(!matches!(put.unwrap(), Put::QuotaExceeded));
+            }
+        }
+        assert_eq!(store.memories_kept(&ada).await.unwrap(), 4);
+        crate::memory_database::moved_home(world, store).await;
+        let listed = store.memories_of(&MemoryScope::Account(ada.clone()), None, 9, 0).await.unwrap();
+        assert!(listed.iter().all(|memory| memory.spaces == [home]), "{listed:?}");
+        assert_eq!(store.memories_in_space(home).await.unwrap(), 4);
     }
 
     async fn a_space_is_deleted_when_it_is_empty(world: &World) {

@@ -63,7 +63,8 @@ struct HomePage {
     ended_agents: Vec<AgentRow>,
     /// `None` if usage cannot be counted at the moment; the page shows the rest.
     usage: Option<Usage>,
-    memories: Memory,
+    /// `None` while their database is away.
+    memories: Option<Memory>,
 }
 
 struct Steps {
@@ -128,7 +129,7 @@ pub async fn show(State(pages): State<OverviewPages>, owner: AccountOwner) -> Pa
         site.consent.of_account(&owner.account),
         site.agents.list(&owner.account, AGENTS_MAX),
         site.machines.ended(&owner.account, ENDED_MAX),
-        site.memories.kept(&owner.account),
+        site.memories.kept_if_reachable(&owner.account),
         bars.history(&owner.account, STRIP_DAYS),
         numbers(bars, &owner.account),
     );
@@ -141,7 +142,7 @@ pub async fn show(State(pages): State<OverviewPages>, owner: AccountOwner) -> Pa
     let pause = PauseView::new(&consent.map_err(&page_error)?.pauses, &computers, now);
     let computers: Vec<ComputerRow> = computers.into_iter().map(computer).collect();
     let (kept, limit) = (kept.map_err(&page_error)?, u64::from(*memories_max));
-    let steps = Steps::of(!computers.is_empty(), !agents.is_empty(), kept > 0);
+    let steps = Steps::of(!computers.is_empty(), !agents.is_empty(), kept.is_none_or(|kept| kept > 0));
     Ok(page(
         StatusCode::OK,
         &HomePage {
@@ -155,7 +156,11 @@ pub async fn show(State(pages): State<OverviewPages>, owner: AccountOwner) -> Pa
             ended_computers: ended.map_err(&page_error)?.into_iter().map(computer).collect(),
             ended_agents: ended_agents.iter().map(|agent| agent_row(agent, now)).collect(),
             usage: usage.map(|numbers| usage_of(bars, &numbers, &history, now)),
-            memories: Memory { kept: thousands(kept), limit: thousands(limit), percent_used: percent(kept, limit) },
+            memories: kept.map(|kept| Memory {
+                kept: thousands(kept),
+                limit: thousands(limit),
+                percent_used: percent(kept, limit),
+            }),
         },
     ))
 }

@@ -98,6 +98,12 @@ impl Memories {
         self.ports.store.memories_kept(account).await
     }
 
+    /// The same; `None` while a separate database of the memory is away.
+    #[boxed]
+    pub async fn kept_if_reachable(&self, account: &UserAccountId) -> Result<Option<u64>, StoreError> {
+        self.ports.store.if_reachable(self.kept(account)).await
+    }
+
     /// Deletes a memory of the account. A key for certain spaces removes it from those spaces, and deletes it if it is in no other.
     #[boxed]
     pub async fn delete(&self, access: &KnowledgeAccess, id: MemoryId) -> Result<(), Refusal> {
