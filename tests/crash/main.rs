@@ -8,6 +8,7 @@
 
 mod batches;
 mod handover;
+mod memory;
 mod mixed;
 mod soak;
 mod tuning;
