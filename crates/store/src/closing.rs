@@ -89,7 +89,7 @@ impl Store {
         for closing in &rows {
             match self.empty(closing, now, settings).await {
                 // A memory that is away delays no other work of the janitor.
-                Err(error) if error.is_unavailable() && self.memory.is_some() => break,
+                Err(_) if !self.takes_memories().await => break,
                 is_empty => emptied += u64::from(is_empty?),
             }
         }

@@ -18,7 +18,7 @@ pub(crate) mod slot;
 
 pub use delete::{Moved, Unlink};
 pub use edit::{Edit, MemoryEdit, TextEdit};
-pub use home::LostMemories;
+pub use home::{LookAfter, LostMemories};
 pub use list::MemoryFilter;
 pub use put::Restored;
 

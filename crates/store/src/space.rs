@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::account::LOCK_ACCOUNT;
 use crate::error::{Corrupt, StoreError};
 use crate::operation::{During, Operation};
-use crate::pool::{QueryBuilder, query, scalar};
+use crate::pool::{Argument, QueryBuilder, query, scalar};
 use crate::row::{limit, parsed, storable};
 use crate::{Store, in_transaction};
 
@@ -269,7 +269,11 @@ impl Store {
 }
 
 /// The condition that a column is one of these ids, at least one.
-pub(crate) fn among(sql: &mut QueryBuilder<'_>, column: &'static str, ids: impl IntoIterator<Item = Uuid>) {
+pub(crate) fn among<'q>(
+    sql: &mut QueryBuilder<'q>,
+    column: &'static str,
+    ids: impl IntoIterator<Item = impl Into<Argument<'q>>>,
+) {
     sql.push(column);
     for (place, id) in ids.into_iter().enumerate() {
         sql.push(if place == 0 { " IN (" } else { ", " }).push_bind(id);

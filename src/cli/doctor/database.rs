@@ -4,6 +4,7 @@ use app::config::Settings;
 use app::installation::{Mismatch, is_lone_log};
 use domain::log_part::LogPart;
 use domain::{Clock, reasons};
+use store::memory::database::MemoryRefusal;
 use store::{Pool, Store, StoreError};
 
 use super::clock::ClockReference;
@@ -38,6 +39,10 @@ pub(super) async fn check(
             )];
         }
     };
+    if store.is_memory_only().await.unwrap_or(false) {
+        let advice = "database.url needs the main database";
+        return vec![Finding::bad(DATABASE, MemoryRefusal::NotMain, advice)];
+    }
     if let Ok(Some(now)) = store.pool().now().await {
         witnesses.push(ClockReference::of_the_present("the database", now));
     }

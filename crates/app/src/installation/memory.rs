@@ -5,10 +5,10 @@
 
 use std::time::Duration;
 
-use domain::ids::SpaceId;
 use domain::{Clock, Rng};
 use knowledge::embed::Embedder;
 use knowledge::search::Search;
+use store::memory::LookAfter;
 use store::memory::database::{MemoryOpenError, MemoryRefusal};
 use store::{DatabaseSettings, Store};
 use supervision::periodic::{Next, Pass, PassError};
@@ -18,7 +18,7 @@ use super::error::OpenError;
 use super::parts::node_of_other_version;
 use crate::config::Settings;
 
-/// Pause after all spaces with memories were looked at. Until then each pass looks at one page of them.
+/// Pause after all accounts and spaces with memories were looked at. Until then each pass looks at one page.
 const SWEEP_EVERY: Duration = Duration::from_mins(10);
 
 /// Opens the separate database of the memory after its server was away, and moves memories out of spaces that do not exist.
@@ -80,9 +80,9 @@ async fn open_memory(store: &Store, memory: &DatabaseSettings, clock: &Clock) ->
 pub struct KeeperProgress {
     /// Whether the index of the memory is prepared.
     is_prepared: bool,
-    /// The last space that was looked at.
-    after: Option<SpaceId>,
-    /// Memories of unknown accounts since the first space.
+    /// Where the look continues.
+    after: LookAfter,
+    /// Memories of unknown accounts since its start.
     of_unknown: u64,
     /// The time of the next look.
     next_at: Option<Instant>,
@@ -109,9 +109,9 @@ impl Pass for MemoryKeeper {
             tracing::info!(moved, "memories of deleted spaces were moved to the default spaces of their accounts");
         }
         progress.of_unknown += lost.of_unknown;
-        progress.after = lost.last;
-        progress.next_at = lost.last.is_none().then(|| Instant::now() + SWEEP_EVERY);
-        if lost.last.is_none() {
+        progress.after = lost.next.unwrap_or_default();
+        progress.next_at = lost.next.is_none().then(|| Instant::now() + SWEEP_EVERY);
+        if lost.next.is_none() {
             let memories = std::mem::take(&mut progress.of_unknown);
             if memories > 0 {
                 tracing::warn!(memories, "the memory has memories of accounts that the main database does not have");

@@ -10,7 +10,7 @@ use store::{Pool, SchemaPlan, Store};
 use super::error::OpenError;
 use super::is_main_database_absent;
 use super::memory::memory_settings;
-use super::pair::log_pool_if_there;
+use super::pair::{log_pool_if_there, refuse_memory};
 use super::parts::part_pool;
 use crate::config::{LogPartSettings, Settings};
 
@@ -43,7 +43,10 @@ pub async fn plan(settings: &Settings) -> Result<InstallationPlan, OpenError> {
         return Err(OpenError::Absent("the main database"));
     }
     let store = Store::open(&settings.database, &settings.data.main_database()).await?;
-    let planned = plans(settings, &store).await;
+    let planned = match refuse_memory(&store).await {
+        Ok(()) => plans(settings, &store).await,
+        Err(error) => Err(error),
+    };
     store.close().await;
     planned
 }

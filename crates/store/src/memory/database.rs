@@ -47,18 +47,12 @@ pub enum MemoryRefusal {
         /// The installation of the memory.
         found: InstallationId,
     },
-    /// An earlier move was interrupted before the main database was changed.
+    /// Memories would be moved into a database that has some: a copy after an interrupted move, or newer ones after the restore of an older
+    /// main database.
     #[error(
-        "the database of knowledge.database.url has a copy of an interrupted move, and the main database has all memories: create it again, \
-         and repeat the command"
+        "the database of knowledge.database.url has memories already: docs/scale.md#memory says how to find out which database has the newer ones"
     )]
     NotEmpty,
-    /// The main database was restored to a time before the move.
-    #[error(
-        "the database of knowledge.database.url has newer memories than the main database, which was restored from before the move: keep it, \
-         and run `TRUNCATE account_indexes CASCADE` on the main database"
-    )]
-    MainOlder,
     /// The memory is not in the main database any more.
     #[error("the memory is already in a separate database")]
     Moved,
@@ -174,7 +168,7 @@ impl Store {
     pub async fn takes_memories(&self) -> bool {
         match &self.memory {
             None => true,
-            Some(database) => database.probed(async { self.memory_answers().await.is_ok() }).await,
+            Some(database) => database.probed(self.memory_answers()).await,
         }
     }
 
@@ -197,6 +191,10 @@ impl Store {
         if database.get().is_some() {
             return Ok(());
         }
+        let Some(_turn) = database.turn() else {
+            let what = "the memory".to_owned();
+            return Err(StoreError::Open { what, source: "it is being opened".into() }.into());
+        };
         let opened = async {
             let there = self.memory_examine(settings).await?;
             match self.memory_begin(&there.pool).await {

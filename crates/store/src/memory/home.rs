@@ -1,5 +1,7 @@
-//! Memories in spaces that the main database lacks: a space was deleted while a memory was added to it, or one of the two databases was
-//! restored from an older backup.
+//! Memories that do not fit the main database: a space was deleted while a memory was added to it, or one of the two databases was restored
+//! from an older backup.
+
+use std::collections::HashSet;
 
 use domain::ids::{MemoryId, SpaceId, UserAccountId};
 use domain::{Rng, Timestamp};
@@ -13,107 +15,133 @@ use crate::pool::{QueryBuilder, query, scalar};
 use crate::row::parsed;
 use crate::space::among;
 
-/// Spaces per call.
-const SPACES_AT_ONCE: i64 = 500;
-/// Memories per read.
-const MEMORIES_AT_ONCE: i64 = 200;
+/// Accounts or spaces per call.
+const ROWS_AT_ONCE: i64 = 500;
+/// Maximum number of memories that one call moves.
+const MOVED_MAX: i64 = 500;
 
-/// What a look at some spaces did.
+const DO: Operation = Operation::FindLostMemories;
+
+/// Where a look continues: first at accounts, then at spaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LookAfter {
+    /// Account indexes after this number.
+    Account(i64),
+    /// Spaces after this id.
+    Space(SpaceId),
+}
+
+impl Default for LookAfter {
+    fn default() -> Self {
+        Self::Account(0)
+    }
+}
+
+/// What a look found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LostMemories {
     /// Memories that were taken out of a space that does not exist.
     pub moved: u64,
     /// Memories of accounts that the main database does not have. They stay.
     pub of_unknown: u64,
-    /// The last space; `None` after the last page.
-    pub last: Option<SpaceId>,
-}
-
-/// The account of a lost memory.
-enum Owner {
-    Open,
-    Closed,
-    Unknown,
+    /// Where the next call continues; `None` at the end.
+    pub next: Option<LookAfter>,
 }
 
 impl Store {
-    /// Looks at some spaces with memories, in the order of their ids from `after` on. Moves memories out of those that do not exist, to the
-    /// default spaces of their accounts. [`Store::closed_accounts_empty`] deletes memories of closed accounts afterwards.
+    /// Looks at a page of accounts or spaces with memories. A closed account with memories is emptied again. Memories in spaces that do not
+    /// exist move to the default spaces of their accounts.
     #[boxed]
-    pub async fn memories_home(
-        &self,
-        after: Option<SpaceId>,
-        rng: &Rng,
-        now: Timestamp,
-    ) -> Result<LostMemories, StoreError> {
+    pub async fn memories_home(&self, after: LookAfter, rng: &Rng, now: Timestamp) -> Result<LostMemories, StoreError> {
+        match after {
+            LookAfter::Account(number) => self.look_at_accounts(number).await,
+            LookAfter::Space(space) => self.look_at_spaces(space, rng, now).await,
+        }
+    }
+
+    async fn look_at_accounts(&self, after: i64) -> Result<LostMemories, StoreError> {
+        const PAGE: &str = "SELECT number, account_id, memories FROM account_indexes
+            WHERE number > $1 AND memories > 0 ORDER BY number LIMIT $2";
+        let page = query(PAGE).bind(after).bind(ROWS_AT_ONCE).fetch_all(self.memory()?);
+        let page: Vec<(i64, String, i64)> = page.during(DO).await?;
+        let Some((last, ..)) = page.last() else {
+            let next = Some(LookAfter::Space(Uuid::nil().into()));
+            return Ok(LostMemories { next, ..LostMemories::default() });
+        };
+        let accounts = || page.iter().map(|(_, account, _)| account.as_str());
+        let mut known = QueryBuilder::new("SELECT user_account_id FROM accounts WHERE ");
+        among(&mut known, "user_account_id", accounts());
+        let known: Vec<(String,)> = known.build().fetch_all(&self.pool).during(DO).await?;
+        let known: HashSet<&str> = known.iter().map(|(account,)| account.as_str()).collect();
+        // Its memories are from an older backup: the janitor deletes them.
+        let mut again =
+            QueryBuilder::new("UPDATE account_closings SET emptied_at = NULL WHERE emptied_at IS NOT NULL AND ");
+        among(&mut again, "account_id", accounts());
+        again.build().execute(self.pool.writer()).during(DO).await?;
+        let unknown = page.iter().filter(|(_, account, _)| !known.contains(account.as_str()));
+        let of_unknown = unknown.map(|(_, _, memories)| memories.unsigned_abs()).sum();
+        Ok(LostMemories { moved: 0, of_unknown, next: Some(LookAfter::Account(*last)) })
+    }
+
+    async fn look_at_spaces(&self, after: SpaceId, rng: &Rng, now: Timestamp) -> Result<LostMemories, StoreError> {
         const PAGE: &str = "SELECT DISTINCT space_id FROM space_indexes WHERE space_id > $1 ORDER BY space_id LIMIT $2";
         // Without a space no foreign key deletes its counts.
         const FORGET: &str = "DELETE FROM space_indexes WHERE space_id = $1 AND memories <= 0";
-        const DO: Operation = Operation::FindLostSpaces;
-        let after = after.map_or(Uuid::nil(), |space| space.as_uuid());
-        let page = scalar(PAGE).bind(after).bind(SPACES_AT_ONCE).fetch_all(self.memory()?);
+        let page = scalar(PAGE).bind(after.as_uuid()).bind(ROWS_AT_ONCE).fetch_all(self.memory()?);
         let page: Vec<Uuid> = page.during(DO).await?;
-        let mut lost = LostMemories { last: page.last().map(|space| SpaceId::from(*space)), ..LostMemories::default() };
-        if page.is_empty() {
-            return Ok(lost);
-        }
+        let mut lost = LostMemories::default();
+        let Some(end) = page.last().copied() else { return Ok(lost) };
         let mut known = QueryBuilder::new("SELECT id FROM spaces WHERE ");
         among(&mut known, "id", page.iter().copied());
         let known: Vec<(Uuid,)> = known.build().fetch_all(&self.pool).during(DO).await?;
+        let mut before = after;
         for space in page.into_iter().filter(|space| !known.contains(&(*space,))) {
-            self.empty_lost_space(space.into(), (rng, now), &mut lost).await?;
+            if self.empty_lost_space(space.into(), (rng, now), &mut lost).await? {
+                lost.next = Some(LookAfter::Space(before));
+                return Ok(lost);
+            }
             query(FORGET).bind(space).execute(self.memory()?.writer()).during(DO).await?;
+            before = space.into();
         }
+        lost.next = Some(LookAfter::Space(end.into()));
         Ok(lost)
     }
 
+    /// Moves memories of open accounts out of a space; `true` if more may be left.
     async fn empty_lost_space(
         &self,
         space: SpaceId,
         (rng, now): (&Rng, Timestamp),
         lost: &mut LostMemories,
-    ) -> Result<(), StoreError> {
-        const LINKED: &str = "SELECT l.memory_id, s.account_id FROM memory_spaces l
-                JOIN memories m ON m.id = l.memory_id JOIN account_indexes s ON s.number = m.account_index
-            WHERE l.space_id = $1 AND l.memory_id > $2 ORDER BY l.memory_id LIMIT $3";
-        let mut after = Uuid::nil();
-        loop {
-            let linked = query(LINKED).bind(space.as_uuid()).bind(after).bind(MEMORIES_AT_ONCE);
-            let linked: Vec<(Uuid, String)> =
-                linked.fetch_all(self.memory()?).during(Operation::FindLostSpaces).await?;
-            let Some((newest, _)) = linked.last() else { return Ok(()) };
-            after = *newest;
-            for (memory, account) in linked {
-                let account: UserAccountId = parsed("account_indexes.account_id", &account)?;
-                match self.owner(&account).await? {
-                    Owner::Open => {
-                        let home = self.space_default(rng.uuid_v7(now).into(), &account, now).await?;
-                        let moved = self.memory_move(MemoryId::from(memory), &account, space, home).await?;
-                        lost.moved += u64::from(moved != Moved::NotThere);
-                    }
-                    Owner::Closed => self.empty_again(&account).await?,
-                    Owner::Unknown => lost.of_unknown += 1,
-                }
+    ) -> Result<bool, StoreError> {
+        const ACCOUNTS: &str =
+            "SELECT s.account_id FROM space_indexes i JOIN account_indexes s ON s.number = i.account_index
+            WHERE i.space_id = $1 AND i.memories > 0";
+        const OPEN: &str = "SELECT a.user_account_id FROM accounts a
+            WHERE NOT EXISTS (SELECT 1 FROM account_closings c WHERE c.account_id = a.user_account_id) AND ";
+        const LINKED: &str = "SELECT m.id FROM memory_spaces l JOIN memories m ON m.id = l.memory_id
+            WHERE l.space_id = $1 AND m.account_index = (SELECT number FROM account_indexes WHERE account_id = $2) LIMIT $3";
+        let accounts: Vec<String> = scalar(ACCOUNTS).bind(space.as_uuid()).fetch_all(self.memory()?).during(DO).await?;
+        if accounts.is_empty() {
+            return Ok(false);
+        }
+        let mut open = QueryBuilder::new(OPEN);
+        among(&mut open, "a.user_account_id", accounts.iter().map(String::as_str));
+        let open: Vec<(String,)> = open.build().fetch_all(&self.pool).during(DO).await?;
+        for (account,) in open {
+            let account: UserAccountId = parsed("accounts.user_account_id", &account)?;
+            let linked = scalar(LINKED).bind(space.as_uuid()).bind(account.as_str()).bind(MOVED_MAX);
+            let linked: Vec<Uuid> = linked.fetch_all(self.memory()?).during(DO).await?;
+            let home = self.space_default(rng.uuid_v7(now).into(), &account, now).await?;
+            let before = lost.moved;
+            for memory in &linked {
+                let moved = self.memory_move(MemoryId::from(*memory), &account, space, home).await?;
+                lost.moved += u64::from(moved != Moved::NotThere);
+            }
+            if lost.moved > before {
+                return Ok(true);
             }
         }
-    }
-
-    async fn owner(&self, account: &UserAccountId) -> Result<Owner, StoreError> {
-        const SQL: &str = "SELECT EXISTS (SELECT 1 FROM account_closings c WHERE c.account_id = a.user_account_id)
-            FROM accounts a WHERE a.user_account_id = $1";
-        let is_closed = scalar(SQL).bind(account.as_str()).fetch_optional::<bool>(&self.pool);
-        Ok(match is_closed.during(Operation::FindLostSpaces).await? {
-            Some(true) => Owner::Closed,
-            Some(false) => Owner::Open,
-            None => Owner::Unknown,
-        })
-    }
-
-    /// Lets the janitor empty a closed account again: its memories are from an older backup.
-    async fn empty_again(&self, account: &UserAccountId) -> Result<(), StoreError> {
-        const SQL: &str =
-            "UPDATE account_closings SET emptied_at = NULL WHERE account_id = $1 AND emptied_at IS NOT NULL";
-        let again = query(SQL).bind(account.as_str()).execute(self.pool.writer());
-        again.during(Operation::FindLostSpaces).await.map(drop)
+        Ok(false)
     }
 }

@@ -1,16 +1,21 @@
 //! The connections to a separate database of the memory, which may be opened later.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::sync::MutexGuard;
+use tokio::time::{Instant, timeout};
 
+use crate::error::StoreError;
 use crate::pool::{DatabaseSettings, Pool};
 use crate::replica::Replica;
 
 /// Time for which the result of a probe is used.
 const PROBED_EVERY: Duration = Duration::from_secs(1);
+/// Maximum duration of a probe.
+const PROBE_MAX: Duration = Duration::from_secs(2);
 
 /// The separate database of the memory, once it is open. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -21,8 +26,12 @@ struct Shared {
     open: OnceLock<OpenMemory>,
     /// Why it is not open.
     refusal: Mutex<Option<String>>,
-    /// The last probe: its time, and whether the database took a write.
-    probed: tokio::sync::Mutex<Option<(Instant, bool)>>,
+    /// Held by the process that opens it.
+    opening: tokio::sync::Mutex<()>,
+    /// The time of the last probe. Held during a probe.
+    probed_at: tokio::sync::Mutex<Option<Instant>>,
+    /// Whether the database took the write of the last probe.
+    takes_writes: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -57,17 +66,33 @@ impl MemoryDatabase {
         sqlx::Error::Io(io::Error::new(io::ErrorKind::NotConnected, error))
     }
 
-    /// Whether the database took the write of `probe`. Concurrent callers share a probe, and later ones use its result for a second.
-    pub(crate) async fn probed(&self, probe: impl Future<Output = bool>) -> bool {
-        let mut probed = self.0.probed.lock().await;
-        if let Some((at, outcome)) = *probed
-            && at.elapsed() < PROBED_EVERY
-        {
-            return outcome;
+    /// The turn of the caller to open the database; `None` while another one does.
+    pub(crate) fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        self.0.opening.try_lock().ok()
+    }
+
+    /// Whether the database took the write of the last probe, which is at most a second old. Of concurrent callers one runs `probe`.
+    pub(crate) async fn probed(&self, probe: impl Future<Output = Result<(), StoreError>>) -> bool {
+        let took = self.0.takes_writes.load(Ordering::Acquire);
+        let Ok(mut probed_at) = self.0.probed_at.try_lock() else { return took };
+        if probed_at.is_some_and(|at| at.elapsed() < PROBED_EVERY) {
+            return took;
         }
-        let outcome = probe.await;
-        *probed = Some((Instant::now(), outcome));
-        outcome
+        let reason = match timeout(PROBE_MAX, probe).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(domain::reasons(&error)),
+            Err(_) => Some(format!("no answer within {PROBE_MAX:?}")),
+        };
+        match &reason {
+            None if !took => tracing::info!("the database of the memory takes writes: batches go on"),
+            Some(reason) if took || probed_at.is_none() => {
+                tracing::warn!(reason, "the database of the memory takes no writes: batches wait");
+            }
+            _ => {}
+        }
+        self.0.takes_writes.store(reason.is_none(), Ordering::Release);
+        *probed_at = Some(Instant::now());
+        reason.is_none()
     }
 }
 

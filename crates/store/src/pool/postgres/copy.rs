@@ -7,9 +7,10 @@ use sqlx::Error;
 use tokio::time::timeout;
 
 use super::connection::PostgresConnection;
+use super::session::no_answer;
 
 /// Maximum wait for the next rows, and for room to send some.
-const STEP_MAX: Duration = Duration::from_mins(1);
+const STEP_MAX: Duration = Duration::from_mins(10);
 
 /// Rows are sent in pieces of at least this size, because each is a packet.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -23,8 +24,9 @@ pub(crate) async fn copy_rows(
 ) -> Result<u64, Error> {
     // Each server waits for the other one, so they are watched by their progress.
     let ((from, _), (to, _)) = (from.statement()?, to.statement()?);
-    let mut copy = to.copy_in_raw(&format!("COPY {table} FROM STDIN")).await?;
-    let mut rows = from.copy_out_raw(&format!("COPY {table} TO STDOUT")).await?;
+    let (reading, writing) = (format!("COPY {table} TO STDOUT"), format!("COPY {table} FROM STDIN"));
+    let mut copy = in_time(to.copy_in_raw(&writing)).await?;
+    let mut rows = in_time(from.copy_out_raw(&reading)).await?;
     let mut piece = Vec::with_capacity(2 * PIECE_BYTES);
     while let Some(row) = in_time(rows.try_next()).await? {
         piece.extend_from_slice(&row);
@@ -36,9 +38,9 @@ pub(crate) async fn copy_rows(
     if !piece.is_empty() {
         in_time(copy.send(piece.as_slice())).await?;
     }
-    copy.finish().await
+    in_time(copy.finish()).await
 }
 
 async fn in_time<T>(step: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-    timeout(STEP_MAX, step).await.unwrap_or(Err(Error::PoolTimedOut))
+    timeout(STEP_MAX, step).await.unwrap_or_else(|_| Err(no_answer(STEP_MAX)))
 }
