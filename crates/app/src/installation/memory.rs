@@ -41,7 +41,7 @@ pub fn memory_settings(settings: &Settings) -> Option<DatabaseSettings> {
     Some(DatabaseSettings { url: Some(url), replica_url: memory.replica_url.clone(), ..settings.database.clone() })
 }
 
-/// The main database with its memory. A server that is away is left for a later call of [`open_memory`].
+/// The main database with its memory. A server that is away is left for [`MemoryKeeper`].
 #[boxed]
 pub async fn with_memory(store: Store, settings: &Settings, clock: &Clock) -> Result<Store, OpenError> {
     let Some(memory) = memory_settings(settings) else {
