@@ -4,11 +4,14 @@ use blackbox::client::{Client, Credential};
 use harness::s3::S3Server;
 use sqlx::PgConnection;
 
+use crate::load::lock;
 use crate::scale::index;
 use crate::world::{Differences, NODES, World};
 
 /// Number of bodies of a bundle.
 const BUNDLE: i64 = 256;
+/// Minimum number of events of the long form.
+const EVENTS_MIN: usize = 1_000_000;
 
 /// Reads bodies from the store, as the format of the archive says.
 pub struct Bodies {
@@ -72,8 +75,9 @@ async fn soak_bodies_move_to_the_archive_while_servers_and_store_are_killed() {
         ..Differences::default()
     };
     let mut world = World::begin(&main.url, differences).await;
-    // About 10^6 events in the long form.
-    for _ in 0..if world.scale.soak { 21 } else { 2 } {
+    let mut rounds = 0;
+    while rounds < 2 || world.scale.soak && lock(&world.load.shared.ledger).events.len() < EVENTS_MIN {
+        rounds += 1;
         world.traffic(world.scale.fault).await;
         store.kill();
         world.traffic(world.scale.calm).await;
