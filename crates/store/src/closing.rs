@@ -20,6 +20,7 @@ use crate::memory::MemoryScope;
 use crate::operation::{During, Operation};
 use crate::pool::{Tx, query, scalar};
 use crate::row::parsed;
+use crate::space::DELETE_UNUSED;
 use crate::{Store, in_transaction};
 
 /// Longer than any request: after it, every request that saw the account open has ended.
@@ -202,8 +203,6 @@ impl Store {
     /// Deletes the account's spaces. A space with a memory of another account stays for that account and is not public any more.
     async fn delete_spaces(&self, account: &UserAccountId, settings: &PurgeSettings) -> Result<bool, StoreError> {
         const OWNED: &str = "SELECT id FROM spaces WHERE account_id = $1 AND id > $2 ORDER BY id LIMIT $3";
-        const DELETE: &str = "DELETE FROM spaces WHERE id = $1
-            AND NOT EXISTS (SELECT 1 FROM memory_spaces l WHERE l.space_id = $1)";
         const DO: Operation = Operation::EmptyClosedAccount;
         let mut after = Uuid::nil();
         for _ in 0..settings.batches_max {
@@ -212,8 +211,8 @@ impl Store {
             let Some(last) = owned.last() else { return Ok(true) };
             after = *last;
             for id in owned {
-                if !self.is_space_used(id.into()).await? {
-                    query(DELETE).bind(id).execute(self.pool.writer()).during(DO).await?;
+                if !self.is_space_used_apart(id.into()).await? {
+                    query(DELETE_UNUSED).bind(id).execute(self.pool.writer()).during(DO).await?;
                 }
             }
         }

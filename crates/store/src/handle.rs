@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use domain::ids::NodeId;
 use domain::live::Live;
+use futures_util::future::join_all;
 use sqlx::migrate::Migrator;
 
 use crate::act::PendingAct;
@@ -64,13 +65,19 @@ impl Store {
 
     /// Puts the timeouts of other settings in force; see [`Pool::retune`].
     pub fn retune(&self, settings: &DatabaseSettings) {
-        self.pool.retune(settings);
-        if let Some(replica) = &self.replica {
-            replica.retune(settings);
+        for (pool, replica) in self.databases() {
+            pool.retune(settings);
+            if let Some(replica) = replica {
+                replica.retune(settings);
+            }
         }
-        if let Some(open) = self.memory.as_ref().and_then(MemoryDatabase::get) {
-            open.retune(settings);
-        }
+    }
+
+    /// The connections to the main database and to a separate one of the memory, each with those to its replica.
+    fn databases(&self) -> impl Iterator<Item = (&Pool, Option<&Replica>)> {
+        let memory = self.memory.as_ref().and_then(MemoryDatabase::get);
+        let memory = memory.map(|open| (&open.pool, open.replica.as_ref()));
+        [(&self.pool, self.replica.as_ref())].into_iter().chain(memory)
     }
 
     /// Creates or upgrades the tables. Fails if a newer program created them.
@@ -125,17 +132,12 @@ impl Store {
     /// Waits until the connections are returned and closes them.
     #[boxed]
     pub async fn close(&self) {
-        let memory = async {
-            if let Some(open) = self.memory.as_ref().and_then(MemoryDatabase::get) {
-                open.close().await;
-            }
-        };
-        let main = async {
-            if let Some(replica) = &self.replica {
+        let closings = self.databases().map(|(pool, replica)| async move {
+            if let Some(replica) = replica {
                 replica.close().await;
             }
-            self.pool.close().await;
-        };
-        tokio::join!(memory, main);
+            pool.close().await;
+        });
+        join_all(closings).await;
     }
 }

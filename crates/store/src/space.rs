@@ -50,6 +50,10 @@ const ADD: &str = "INSERT INTO spaces (id, account_id, name, is_public, is_defau
 const JOIN: &str = "INSERT INTO space_members (space_id, account_id, access, is_favorite) VALUES ($1, $2, $3, FALSE)
     ON CONFLICT (space_id, account_id) DO UPDATE SET access = excluded.access";
 
+/// Deletes a space to which no memory in the main database is linked.
+pub(crate) const DELETE_UNUSED: &str = "DELETE FROM spaces WHERE id = $1
+    AND NOT EXISTS (SELECT 1 FROM memory_spaces l WHERE l.space_id = $1)";
+
 impl Store {
     /// Creates a space, unless the account has `spaces_max`; the default space is not counted.
     #[boxed]
@@ -184,9 +188,7 @@ impl Store {
         // Waits for transactions that are linking a memory to the space: the next statement sees their links.
         const SPACE_POSTGRES: &str =
             "SELECT id FROM spaces WHERE id = $1 AND account_id = $2 AND NOT is_default FOR UPDATE";
-        const DELETE: &str = "DELETE FROM spaces WHERE id = $1
-            AND NOT EXISTS (SELECT 1 FROM memory_spaces l WHERE l.space_id = $1)";
-        if self.memory.is_some() && self.is_space_used(id).await? {
+        if self.is_space_used_apart(id).await? {
             return Ok(false);
         }
         in_transaction!(
@@ -198,7 +200,7 @@ impl Store {
                 if row.is_none() {
                     return Ok(false);
                 }
-                Ok(query(DELETE).bind(id.as_uuid()).execute(&mut *tx).await? == 1)
+                Ok(query(DELETE_UNUSED).bind(id.as_uuid()).execute(&mut *tx).await? == 1)
             },
             commit if |deleted| *deleted
         )
@@ -206,9 +208,12 @@ impl Store {
         .await
     }
 
-    /// Whether any memory is linked to a space.
-    pub(crate) async fn is_space_used(&self, id: SpaceId) -> Result<bool, StoreError> {
+    /// Whether a memory in a separate database is linked to a space. In the main database [`DELETE_UNUSED`] looks for one.
+    pub(crate) async fn is_space_used_apart(&self, id: SpaceId) -> Result<bool, StoreError> {
         const SQL: &str = "SELECT EXISTS (SELECT 1 FROM memory_spaces WHERE space_id = $1)";
+        if self.memory.is_none() {
+            return Ok(false);
+        }
         scalar(SQL).bind(id.as_uuid()).fetch_one(self.memory()?).during(Operation::DeleteSpace).await
     }
 

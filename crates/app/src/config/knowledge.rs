@@ -118,11 +118,11 @@ pub struct MemoryDatabaseSettings {
 /// Hides the URLs, which may contain a password.
 impl fmt::Debug for MemoryDatabaseSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = |url: &Option<String>| url.as_ref().map(|_| "…");
+        let hidden = |url: &Option<String>| url.as_ref().map(|_| "…");
         let Self { url, replica_url } = self;
         f.debug_struct("MemoryDatabaseSettings")
-            .field("url", &shown(url))
-            .field("replica_url", &shown(replica_url))
+            .field("url", &hidden(url))
+            .field("replica_url", &hidden(replica_url))
             .finish()
     }
 }

@@ -43,15 +43,13 @@ pub async fn plan(settings: &Settings) -> Result<InstallationPlan, OpenError> {
         return Err(OpenError::Absent("the main database"));
     }
     let store = Store::open(&settings.database, &settings.data.main_database()).await?;
-    let planned = match refuse_memory(&store).await {
-        Ok(()) => plans(settings, &store).await,
-        Err(error) => Err(error),
-    };
+    let planned = plans(settings, &store).await;
     store.close().await;
     planned
 }
 
 async fn plans(settings: &Settings, store: &Store) -> Result<InstallationPlan, OpenError> {
+    refuse_memory(store).await?;
     let mut plan = InstallationPlan::default();
     let file = |path: PathBuf| settings.database.url.is_none().then_some(path);
     plan.databases.push(DatabasePlan {

@@ -153,14 +153,10 @@ impl Store {
         }
     }
 
-    /// Fails while a separate database of the memory does not answer.
+    /// Fails while the database of the memory takes no writes.
     #[boxed]
     pub async fn memory_answers(&self) -> Result<(), StoreError> {
-        let memory = self.memory()?;
-        if self.memory.is_none() {
-            return Ok(());
-        }
-        Self::of(memory.clone()).writable().await
+        Self::of(self.memory()?.clone()).writable().await
     }
 
     /// Whether memories can be added now: always if they are in the main database, which other parts test. Cheap for many callers.

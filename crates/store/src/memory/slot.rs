@@ -9,7 +9,7 @@ use tokio::sync::MutexGuard;
 use tokio::time::{Instant, timeout};
 
 use crate::error::StoreError;
-use crate::pool::{DatabaseSettings, Pool};
+use crate::pool::Pool;
 use crate::replica::Replica;
 
 /// Time for which the result of a probe is used.
@@ -26,7 +26,7 @@ struct Shared {
     open: OnceLock<OpenMemory>,
     /// Why it is not open.
     refusal: Mutex<Option<String>>,
-    /// Held by the process that opens it.
+    /// Held by the caller that opens it.
     opening: tokio::sync::Mutex<()>,
     /// The time of the last probe. Held during a probe.
     probed_at: tokio::sync::Mutex<Option<Instant>>,
@@ -93,21 +93,5 @@ impl MemoryDatabase {
         self.0.takes_writes.store(reason.is_none(), Ordering::Release);
         *probed_at = Some(Instant::now());
         reason.is_none()
-    }
-}
-
-impl OpenMemory {
-    pub(crate) fn retune(&self, settings: &DatabaseSettings) {
-        self.pool.retune(settings);
-        if let Some(replica) = &self.replica {
-            replica.retune(settings);
-        }
-    }
-
-    pub(crate) async fn close(&self) {
-        if let Some(replica) = &self.replica {
-            replica.close().await;
-        }
-        self.pool.close().await;
     }
 }
