@@ -30,7 +30,7 @@ use tokio::time::timeout;
 pub use self::settings::ArchiveSettings;
 
 /// Time after a failure in which readers do not ask the store.
-const PAUSE: Duration = Duration::from_secs(2);
+pub(crate) const PAUSE: Duration = Duration::from_secs(2);
 /// Overhead of an entry of the cache in bytes.
 const ENTRY_BYTES: usize = 128;
 /// Bytes of one permit of [`Inner::room`].
@@ -114,6 +114,13 @@ pub enum ArchiveError {
     /// Bodies are in an archive, but none is configured.
     #[error("the body of this event is in the archive of the log, and log.archive.url is not set")]
     Unset,
+}
+
+impl ArchiveError {
+    /// Whether another read would fail, too.
+    pub(crate) fn is_lasting(&self) -> bool {
+        matches!(self, Self::Missing { .. } | Self::Changed { .. } | Self::Unset)
+    }
 }
 
 /// Weighs a bundle by its size in memory.

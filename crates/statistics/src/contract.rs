@@ -230,6 +230,9 @@ pub struct ActivityQuery {
     pub until: Option<i64>,
     /// Leaves out entries of the page that was read. The embedded log only.
     pub entries: Option<EntryFilter>,
+    /// Reads every body: waits while the archive is away, fails if it stays away, and marks an entry without its body. Otherwise such an entry
+    /// has the sentence of its type. The embedded log only.
+    pub is_complete: bool,
 }
 
 /// Leaves out entries of a page after it was read: no index helps to find them. The page then has fewer entries than `limit`, and the

@@ -185,7 +185,7 @@ impl Logs {
         let (mut entries, mut unread): (Vec<(PartCursor, Value)>, u32) = (Vec::new(), 0);
         for (part, log) in parts {
             let Some(rows) = of_parts.remove(&part) else { continue };
-            let (found, too_long) = log.page_entries(scope, rows, &wanted.filter).await?;
+            let (found, too_long) = log.page_entries(scope, rows, &wanted).await?;
             unread += too_long;
             entries.extend(found.into_iter().map(|(cursor, entry)| (PartCursor::of(part, cursor), entry)));
         }

@@ -240,7 +240,7 @@ impl AccountExport {
         scope: Box<RecordScope>,
         cursor: Option<String>,
     ) -> Result<(Bytes, Option<Part>), ExportError> {
-        let query = ActivityQuery { limit: Some(EVENTS), cursor, ..ActivityQuery::default() };
+        let query = ActivityQuery { limit: Some(EVENTS), cursor, is_complete: true, ..ActivityQuery::default() };
         let answer = self.upstream.activity(&scope, &query).await;
         let answer = answer.map_err(|error| ExportError::Upstream(error.to_string()))?;
         if !answer.status.is_success() {

@@ -55,6 +55,7 @@ pub(crate) struct PageQuery {
     agent: Option<String>,
     pub(crate) filter: EntryFilter,
     is_filtered: bool,
+    pub(crate) is_complete: bool,
 }
 
 impl PageQuery {
@@ -74,6 +75,7 @@ impl PageQuery {
             agent: query.agent.clone(),
             filter: query.entries.clone().unwrap_or_default(),
             is_filtered: query.entries.is_some(),
+            is_complete: query.is_complete,
         })
     }
 
@@ -127,7 +129,7 @@ impl Log {
         let mut rows = self.page_rows(scope, &wanted, before).await?;
         let next = wanted.end_of(&mut rows).map(|row| row.place().written());
         let read = (rows.len(), rows.last().map(|row| row.received_at_ms));
-        let (events, unread) = self.page_entries(scope, rows, &wanted.filter).await?;
+        let (events, unread) = self.page_entries(scope, rows, &wanted).await?;
         let events: Vec<Value> = events.into_iter().map(|(_, entry)| entry).collect();
         Ok(wanted.written(&events, next.as_deref(), read, unread))
     }
@@ -152,13 +154,13 @@ impl Log {
         &self,
         scope: &RecordScope,
         mut rows: Vec<sql::ActivityRow>,
-        filter: &EntryFilter,
+        wanted: &PageQuery,
     ) -> Result<(Vec<(Cursor, Value)>, u32), LogError> {
         rows.retain(|row| {
             is_shown(&scope.shown, row.machine_id.into(), row.report.as_deref())
-                && filter.event_type.as_ref().is_none_or(|event_type| row.event_type == *event_type)
+                && wanted.filter.event_type.as_ref().is_none_or(|event_type| row.event_type == *event_type)
         });
-        self.summarised(rows, filter).await
+        self.summarised(rows, wanted).await
     }
 
     /// At most `rows_max` events of `sources` that were received since `since` and are before `before`, newest first.

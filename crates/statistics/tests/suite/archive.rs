@@ -108,16 +108,25 @@ impl Archiving {
         proofs::proof::verify_leaf(&proof).unwrap();
     }
 
-    /// The sentences of a page.
+    /// The ids of a page, and the number of events that could not be compared.
     async fn page(&self, text: Option<&str>) -> (Vec<String>, u64) {
+        self.page_of(&self.events[0], text, false).await.unwrap()
+    }
+
+    async fn page_of(
+        &self,
+        event: &Value,
+        text: Option<&str>,
+        is_complete: bool,
+    ) -> Result<(Vec<String>, u64), LogError> {
         let log = self.log.clone().with_registry(Arc::new(Registry::built_in().unwrap()));
         let text = text.map(|text| TextFilter { text: text.to_owned(), machines: Vec::new() });
         let entries = Some(EntryFilter { text, ..EntryFilter::default() });
-        let query = ActivityQuery { entries, limit: Some(500), ..ActivityQuery::default() };
-        let page = log.activity(&scope_of(&self.events[0]), &query).await.unwrap();
+        let query = ActivityQuery { entries, limit: Some(500), is_complete, ..ActivityQuery::default() };
+        let page = log.activity(&scope_of(event), &query).await?;
         let page: Value = serde_json::from_slice(&page.body).unwrap();
         let ids = page["events"].as_array().unwrap().iter().map(|event| event["event_id"].as_str().unwrap().to_owned());
-        (ids.collect(), page["unread"].as_u64().unwrap())
+        Ok((ids.collect(), page["unread"].as_u64().unwrap()))
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -266,6 +275,31 @@ on_each_database! {
         let (found, unread) = logged.page(Some("xxx")).await;
         assert!(found.len() < 50 && found.len() as u64 + unread == 256, "{} found, {unread} unread", found.len());
         logged.is_proven(0).await;
+    }
+
+    async fn a_complete_page_has_the_old_bodies_of_all_bundles(world: World) {
+        let mut logged = Archiving::new(world);
+        let mut rare = Chain::new(&logged.world);
+        let mut event = Value::Null;
+        for _ in 0..34 {
+            logged.append(255).await;
+            event = rare.next_with(|event| event["payload"]["text"] = json!("a rare text"));
+            logged.world.take(&event).await;
+        }
+        logged.append(0).await;
+        assert_eq!(logged.archive().await, (34 * 256, 34 * 256));
+        let (found, unread) = logged.page_of(&event, Some("a rare text"), false).await.unwrap();
+        assert_eq!((found.len(), unread), (32, 2));
+        let (found, unread) = logged.page_of(&event, Some("a rare text"), true).await.unwrap();
+        assert_eq!((found.len(), unread), (34, 0));
+        std::fs::remove_file(logged.file("bodies/000")).unwrap();
+        // Another process has not read it.
+        logged.log = archived_in(&logged.log, &in_folder(&logged.folder));
+        // A lost body may have the text.
+        let (found, unread) = logged.page_of(&event, Some("a rare text"), true).await.unwrap();
+        assert_eq!((found.len(), unread), (34, 1));
+        let (found, unread) = logged.page_of(&event, Some("another text"), true).await.unwrap();
+        assert_eq!((found.len(), unread), (1, 1));
     }
 
     async fn other_bytes_of_an_old_body_are_found(world: World) {
@@ -457,7 +491,15 @@ on_sqlite! {
         relay.freeze();
         let slow = logged.proof(&logged.log, 0).await;
         assert!(matches!(slow, Err(LogError::Archive(ArchiveError::Slow { .. }))), "{slow:?}");
-        relay.thaw();
+        let cut_off = logged.page_of(&logged.events[0], Some("text"), true).await;
+        assert!(matches!(cut_off, Err(LogError::Archive(_))), "{cut_off:?}");
+        let thawing = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            relay.thaw();
+        };
+        let (waited, ()) = tokio::join!(logged.page_of(&logged.events[0], Some("text"), true), thawing);
+        let (found, unread) = waited.unwrap();
+        assert_eq!((found.len(), unread), (500, 0));
         logged.log = archived_in(&logged.log, &on_server(server.endpoint()));
         logged.is_proven(0).await;
 

@@ -16,7 +16,7 @@ pub mod news;
 pub(crate) mod rows;
 mod strip;
 
-use app::services::activity::browse::Activity;
+use app::services::activity::browse::{Activity, PageOf};
 use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -93,7 +93,7 @@ pub async fn show(
     let filter = query.filter();
     let page_events = activity.settings().page_events;
     let (found, counts, held, keys) = tokio::join!(
-        activity.search(&scope, &filter, &computers, query.cursor(), page_events),
+        activity.search(&scope, &filter, &computers, PageOf::new(query.cursor(), page_events)),
         activity.days(&scope, &filter, &computers),
         activity.held(&owner.account, HELD_MAX),
         activity.keys(),

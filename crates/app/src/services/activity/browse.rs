@@ -148,6 +148,24 @@ impl ActivityEntry {
     }
 }
 
+/// The wanted page of a search.
+#[derive(Debug, Clone, Copy)]
+pub struct PageOf<'c> {
+    /// `next` of the page before.
+    pub cursor: Option<&'c str>,
+    /// Maximum number of events.
+    pub events_max: u16,
+    /// Reads every body, as [`ActivityQuery::is_complete`] says.
+    pub is_complete: bool,
+}
+
+impl<'c> PageOf<'c> {
+    /// A page that need not be complete.
+    pub fn new(cursor: Option<&'c str>, events_max: u16) -> Self {
+        Self { cursor, events_max, is_complete: false }
+    }
+}
+
 /// A page of a search.
 #[derive(Debug, Default)]
 pub struct ActivityFound {
@@ -289,14 +307,13 @@ impl Activity {
         }
     }
 
-    /// At most `events_max` events that fit a filter, newest first, from `cursor` on. Reads at most `activity.search_events_max` entries.
+    /// At most `events_max` events that fit a filter, newest first. Reads at most `activity.search_events_max` entries.
     pub async fn search(
         &self,
         scope: &RecordScope,
         filter: &ActivityFilter,
         names: &(impl ComputerNames + Sync),
-        cursor: Option<&str>,
-        events_max: u16,
+        PageOf { cursor, events_max, is_complete }: PageOf<'_>,
     ) -> Result<ActivityFound, ActivityError> {
         let fits_all = if self.is_embedded() { filter.has_index() } else { filter.is_served() };
         let limit = if fits_all { events_max } else { READ };
@@ -309,8 +326,9 @@ impl Activity {
         };
         let mut result = ActivityFound::default();
         loop {
-            let UpstreamPage { entries, next, searched, oldest, unread } =
-                self.page(scope, filter, names, upstream.clone(), limit).await?;
+            let UpstreamPage { entries, next, searched, oldest, unread } = self
+                .page(scope, filter, names, PageOf { cursor: upstream.as_deref(), events_max: limit, is_complete })
+                .await?;
             result.searched = result.searched.saturating_add(searched);
             result.unread = result.unread.saturating_add(unread);
             let count = entries.len();
@@ -350,8 +368,7 @@ impl Activity {
         scope: &RecordScope,
         filter: &ActivityFilter,
         names: &(impl ComputerNames + Sync),
-        cursor: Option<String>,
-        limit: u16,
+        page: PageOf<'_>,
     ) -> Result<UpstreamPage, ActivityError> {
         #[derive(Deserialize)]
         struct Page {
@@ -361,7 +378,7 @@ impl Activity {
             oldest_ms: Option<i64>,
             unread: Option<u32>,
         }
-        let mut query = filter.query(cursor, limit);
+        let mut query = filter.query(page);
         if self.is_embedded() {
             query.entries = filter.entries(names);
         }
@@ -406,12 +423,13 @@ impl Activity {
         since: Day,
         names: &(impl ComputerNames + Sync),
     ) -> Result<ActivityCounts, ActivityError> {
-        let (mut counts, mut cursor, mut searched) = (DayCounts::default(), None, 0_u32);
+        let (mut counts, mut cursor, mut searched) = (DayCounts::default(), None::<String>, 0_u32);
         let mut subjects: HashMap<String, u64> = HashMap::new();
         let days = filter.first.unwrap_or(since)..=filter.last.unwrap_or(Day::of(self.ports.clock.now()));
         let of_all_days = ActivityFilter { first: Some(since), last: None, ..filter.clone() };
         loop {
-            let page = self.page(scope, &of_all_days, names, cursor, READ).await?;
+            let of_days = PageOf::new(cursor.as_deref(), READ);
+            let page = self.page(scope, &of_all_days, names, of_days).await?;
             for (entry, _) in &page.entries {
                 let (Some(day), Ok(lane)) = (entry.received().map(Day::of), entry.lane.parse::<Lane>()) else {
                     continue;
@@ -498,17 +516,18 @@ impl ActivityFilter {
         Self { lane: None, first: None, ..self.clone() }.is_empty()
     }
 
-    fn query(&self, cursor: Option<String>, limit: u16) -> ActivityQuery {
+    fn query(&self, PageOf { cursor, events_max, is_complete }: PageOf<'_>) -> ActivityQuery {
         let millis = |day: Day| day.begin().timestamp_millis();
         ActivityQuery {
-            limit: Some(limit),
-            cursor,
+            limit: Some(events_max),
+            cursor: cursor.map(str::to_owned),
             since: self.first.map(|day| millis(day).to_string()),
             lane: self.lane,
             machine: self.machine,
             agent: self.agent.clone(),
             until: self.last.map(|day| millis(Day::from(day.number().saturating_add(1)))),
             entries: None,
+            is_complete,
         }
     }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use domain::Digest;
 use futures_util::{StreamExt as _, stream};
 use store::pool::query;
+use tokio::time::sleep;
 
 use super::EVENTS;
-use crate::archive::{ArchiveError, body_in};
+use crate::archive::{ArchiveError, PAUSE, body_in};
 use crate::log::error::{During, LogError};
 use crate::log::handle::Log;
 
@@ -17,6 +18,9 @@ const BUNDLES_PER_PAGE: usize = 32;
 const BYTES_PER_PAGE: usize = 8 << 20;
 /// Number of bundles that are read at the same time.
 const AT_ONCE: usize = 8;
+
+/// Maximum number of attempts of [`Log::fill_patiently`].
+const ATTEMPTS: u32 = 3;
 
 /// `(id, leaf_index, self)` of placed events, on SQLite and PostgreSQL. Parameter: numbers (JSON array).
 const PLACES: [&str; 2] = [
@@ -44,6 +48,36 @@ impl Log {
     /// Reads the bodies that are empty, by the numbers of their events.
     pub(in crate::log) async fn fill_numbered(&self, bodies: Vec<(i64, &mut Vec<u8>)>) -> Result<(), LogError> {
         self.fill_rows(bodies, (usize::MAX, usize::MAX)).await
+    }
+
+    /// The same, which waits while the archive is away. Bodies that it has lost stay empty.
+    pub(in crate::log) async fn fill_patiently(&self, mut bodies: Vec<(i64, &mut Vec<u8>)>) -> Result<(), LogError> {
+        match self.fill_in_attempts(&mut bodies).await {
+            Err(LogError::Archive(error)) if error.is_lasting() => {}
+            filled => return filled,
+        }
+        for body in bodies {
+            match self.fill_in_attempts(&mut [body]).await {
+                Err(LogError::Archive(error)) if error.is_lasting() => {
+                    tracing::debug!(error = domain::reasons(&error), "an export lacks a body from the archive");
+                }
+                filled => filled?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn fill_in_attempts(&self, bodies: &mut [(i64, &mut Vec<u8>)]) -> Result<(), LogError> {
+        let mut attempts = 1;
+        loop {
+            match self.fill_numbered(bodies.iter_mut().map(|(id, body)| (*id, &mut **body)).collect()).await {
+                Err(LogError::Archive(error)) if !error.is_lasting() && attempts < ATTEMPTS => {
+                    attempts += 1;
+                    sleep(PAUSE).await;
+                }
+                filled => return filled,
+            }
+        }
     }
 
     /// The same for a page, which does without bodies that cannot be read in time: they stay empty.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use api::knowledge::stream::EventStreams;
-use app::services::activity::browse::{Activity, ActivityEntry, ActivityFilter};
+use app::services::activity::browse::{Activity, ActivityEntry, ActivityFilter, PageOf};
 use app::services::knowledge::credential::Credential;
 use axum::body::Body;
 use axum::extract::State;
@@ -131,8 +131,8 @@ impl Export {
         }
         self.state = Progress::Running;
         let events_max = PIECE.min(u16::try_from(self.left).unwrap_or(PIECE));
-        let found =
-            self.activity.search(&self.scope, &self.filter, &self.computers, self.cursor.as_deref(), events_max).await;
+        let page = PageOf { is_complete: true, ..PageOf::new(self.cursor.as_deref(), events_max) };
+        let found = self.activity.search(&self.scope, &self.filter, &self.computers, page).await;
         let found = match found {
             Ok(found) => found,
             Err(error) => {

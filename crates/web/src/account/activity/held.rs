@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use actors::InfraError;
 use app::services::activity::browse::Unclassified;
-use app::services::activity::browse::{Activity, ActivityFilter};
+use app::services::activity::browse::{Activity, ActivityFilter, PageOf};
 use domain::Timestamp;
 use domain::held::HoldReason;
 use domain::ids::MachineUuid;
@@ -142,7 +142,7 @@ impl Head {
         let PlaceScope { machine_id, agent_id } = &event.scope;
         let filter =
             ActivityFilter { machine: Some(*machine_id), agent: Some(agent_id.clone()), ..ActivityFilter::default() };
-        let page = activity.search(scope, &filter, computers, None, 1).await.ok()?;
+        let page = activity.search(scope, &filter, computers, PageOf::new(None, 1)).await.ok()?;
         let (newest, _) = page.entries.first()?;
         Some(Self { epoch: newest.chain_epoch?, seq: newest.seq? })
     }

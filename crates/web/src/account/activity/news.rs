@@ -1,6 +1,6 @@
 //! The number of events that arrived since a page was shown. An open, visible page requests it every few seconds.
 
-use app::services::activity::browse::Activity;
+use app::services::activity::browse::{Activity, PageOf};
 use axum::Json;
 use axum::extract::State;
 use axum::http::header::CACHE_CONTROL;
@@ -33,7 +33,7 @@ pub async fn count(
     let page_error = PageError::of(&site);
     let scope = activity.scope(&owner.account).await.map_err(&page_error)?;
     let computers = Computers::of(&site, &owner.account, &scope).await?;
-    let page = activity.search(&scope, &query.filter(), &computers, None, COUNT_MAX).await;
+    let page = activity.search(&scope, &query.filter(), &computers, PageOf::new(None, COUNT_MAX)).await;
     let entries = page.map(|page| page.entries).unwrap_or_default();
     let after = after.unwrap_or_default();
     let count = entries.iter().position(|(entry, _)| entry.event_id == after).unwrap_or(entries.len());
