@@ -130,6 +130,11 @@ async fn commands_know_the_parts_of_the_log() {
         "{planned:?}"
     );
     assert_eq!(away.run(&["migrate", "--dry-run", "--json"]).stdout.parse::<Value>().unwrap()["away"], json!([1]));
+    let (server, _) = further.url.rsplit_once('/').unwrap();
+    let wrong = format!("{server}/wrong");
+    self::home(&main.url, &wrong)
+        .run(&["serve"])
+        .refused(1, &["part 1 of the log", "refuses the connection", "\"wrong\""]);
     let without = Home::new().set("database.url", &main.url);
     let parts = without.run(&["admin", "log", "parts", "--json"]).json();
     assert_eq!((&parts["parts"][1]["part"], &parts["parts"][1]["weight"]), (&json!(1), &json!(null)), "{parts}");

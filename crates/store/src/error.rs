@@ -18,6 +18,15 @@ pub enum StoreError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
+    /// The server answers, and refuses this connection: role, password or name of the database are wrong.
+    #[error("the database refuses the connection: {server}")]
+    Refused {
+        /// Host and port.
+        server: String,
+        /// The server's reason.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// The settings of the database allow it to lose acknowledged writes: the store does not open it.
     #[error("{setting} is {found}: events that were acknowledged could be lost; it must be {needed}")]
     Unsafe {

@@ -117,7 +117,8 @@ pub async fn declare(
         log_pool_if_there(settings, store).await?.ok_or_else(refused)?
     } else {
         let configured = settings.log.part.iter().find(|configured| configured.number == part.number());
-        let pool = part_pool(settings, &configured.ok_or_else(|| no_part(part))?.url).await?;
+        let pool = part_pool(settings, &configured.ok_or_else(|| no_part(part))?.url).await;
+        let pool = pool.map_err(|source| OpenError::PartDatabase { part, source })?;
         if !is_lost && pool.is_empty().await? {
             pool.close().await;
             return Err(OpenError::Epoch(format!(

@@ -50,6 +50,15 @@ pub enum OpenError {
         /// Why it is refused.
         mismatch: Mismatch,
     },
+    /// The database of a part failed.
+    #[error("the database of part {part} of the log failed")]
+    PartDatabase {
+        /// The part.
+        part: LogPart,
+        /// Why.
+        #[source]
+        source: StoreError,
+    },
     /// The url of a part leads to another part.
     #[error(
         "the url of part {part} of the log leads to the log {found:?}, and not to {origin:?}: exchange the urls in log.part"
@@ -95,9 +104,10 @@ impl OpenError {
     /// Whether a database did not answer.
     pub(super) fn is_away(&self) -> bool {
         match self {
-            Self::Store(error) | Self::MemoryDatabase(error) | Self::Log(LogError::Store(error)) => {
-                error.is_unavailable()
-            }
+            Self::Store(error)
+            | Self::MemoryDatabase(error)
+            | Self::PartDatabase { source: error, .. }
+            | Self::Log(LogError::Store(error)) => error.is_unavailable(),
             Self::Log(LogError::Sql { source, .. }) => store::error::is_unavailable(source),
             _ => false,
         }

@@ -1,7 +1,8 @@
 //! Opens the further parts of the log (`docs/decisions/0047-log-parts.md`).
 //!
-//! A server that is away stops no start: its part is opened later ([`PartOpener`]), and until then its computers get 424. A part of
-//! another installation, or under another number, is refused, because events would reach the wrong tree.
+//! A server that is away stops no start: its part is opened later ([`PartOpener`]), and until then its computers get 424. A server that
+//! refuses the connection stops a start: its URL is wrong. So does a part of another installation, or under another number, because events
+//! would reach the wrong tree.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -97,7 +98,7 @@ impl PartOpener {
     async fn opened(&self, LogPartSettings { number, url, .. }: &LogPartSettings) -> Result<Log, OpenError> {
         let (part, settings) = (LogPart::new(*number), &self.settings);
         let origin = part.origin(&settings.log.origin);
-        let pool = part_pool(settings, url).await?;
+        let pool = part_pool(settings, url).await.map_err(|source| OpenError::PartDatabase { part, source })?;
         let record = LogRecord::read(&self.store, part).await?;
         if record.know_a_log() && pool.is_empty().await? {
             pool.close().await;

@@ -83,7 +83,7 @@ async fn memory_plan(settings: &Settings) -> Result<Option<SchemaPlan>, OpenErro
     let Some(memory) = memory_settings(settings) else { return Ok(None) };
     match Store::memory_schema_plan(&memory).await {
         Err(error) if error.is_unavailable() => Ok(None),
-        planned => Ok(Some(planned?)),
+        planned => Ok(Some(planned.map_err(OpenError::MemoryDatabase)?)),
     }
 }
 
@@ -95,7 +95,7 @@ async fn part_pools(settings: &Settings) -> Result<(Vec<(LogPart, Pool)>, Vec<Lo
         match part_pool(settings, url).await {
             Ok(pool) => pools.push((part, pool)),
             Err(error) if error.is_unavailable() => away.push(part),
-            Err(error) => return Err(error.into()),
+            Err(source) => return Err(OpenError::PartDatabase { part, source }),
         }
     }
     Ok((pools, away))

@@ -27,8 +27,8 @@ pub use self::connection::{PostgresConnection, StatementWatch};
 pub(super) use self::connections::Access;
 pub use self::connections::PostgresPool;
 pub(crate) use self::copy::copy_rows;
-use self::hosts::Hosts;
 pub use self::hosts::ServerRole;
+use self::hosts::{Hosts, is_refused};
 use self::limits::Limits;
 pub use self::listener::PostgresListener;
 pub use self::session::SCHEMA_OF_LOG;
@@ -53,6 +53,7 @@ pub async fn open(
     let pool = PostgresPool::new(hosts, Greeting::new(settings, schema, role), Limits::of(settings), schema);
     let mut first = pool.open_first().await.map_err(|source| match Unfit::of(&source) {
         Some(Unfit::Unsafe(setting, found)) => StoreError::Unsafe { setting, found: found.clone(), needed: "on" },
+        _ if is_refused(&source) => StoreError::Refused { server: names, source: source.into() },
         _ => cannot(format!("no connection to {names}"), source.into()),
     })?;
     if let Some(schema) = schema {

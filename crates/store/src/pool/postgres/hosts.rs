@@ -82,9 +82,11 @@ impl Hosts {
         names.join(", ")
     }
 
-    /// The error of an attempt at all servers: the error of the only server, or all errors with the servers' names.
+    /// The error of an attempt at all servers: the error of the only server, the first refusal if all refuse, or all errors with the servers'
+    /// names.
     pub(super) fn failure(&self, mut failures: Vec<(usize, Error)>) -> Error {
-        if failures.len() == 1 && self.count() == 1 {
+        let are_refusals = failures.iter().all(|(_, error)| is_refused(error));
+        if !failures.is_empty() && (self.count() == 1 || are_refusals) {
             return failures.remove(0).1;
         }
         let mut text = String::new();
@@ -95,6 +97,12 @@ impl Hosts {
         }
         Error::Io(io::Error::other(text))
     }
+}
+
+/// Whether the server knows no such role, password or database; <https://www.postgresql.org/docs/current/errcodes-appendix.html>
+pub(super) fn is_refused(error: &Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.is_some_and(|code| code.starts_with("28") || code == "3D000")
 }
 
 /// The reason without the driver's prefixes.
