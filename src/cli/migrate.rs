@@ -76,7 +76,9 @@ pub async fn run(arguments: Arguments, settings: &Settings) -> Done {
 fn name_absent(parts: &[LogPart], is_memory_away: bool) {
     let parts = parts.iter().map(|part| format!("part {part} of the log"));
     for database in is_memory_away.then(|| "the memory".to_owned()).into_iter().chain(parts) {
-        output::print_to_stderr(&format!("{database} is away: a server migrates it when its database answers"));
+        output::print_to_stderr(&format!(
+            "{database} is away: a server migrates it when its database answers; one with --no-migrate needs another `attache migrate`"
+        ));
     }
 }
 

@@ -9,6 +9,7 @@ use app::telemetry;
 use clap::Args;
 use domain::node::short;
 use domain::{Clock, Rng};
+use store::OldTables;
 use supervision::TreeExit;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -36,7 +37,7 @@ pub struct Arguments {
 }
 
 /// Runs the server with this configuration.
-pub async fn serve(configured: Layers, Arguments { new_log, no_migrate }: Arguments) -> Done {
+pub async fn serve(mut configured: Layers, Arguments { new_log, no_migrate }: Arguments) -> Done {
     telemetry::begin(&configured.settings.telemetry);
     // Reads FAILPOINTS; the fail points are active until this value is dropped.
     #[cfg(feature = "failpoints")]
@@ -44,6 +45,9 @@ pub async fn serve(configured: Layers, Arguments { new_log, no_migrate }: Argume
     let mut endings = Endings::watch()?;
     let hangup = signal(SignalKind::hangup()).map_err(|error| unwatched(&error))?;
 
+    if no_migrate {
+        configured.settings.database.old_tables = OldTables::Refuse;
+    }
     let log = if new_log { LogStart::NewEpoch } else { LogStart::Continue };
     let file = configured.named.clone();
     let starting = async {

@@ -7,6 +7,7 @@ use blackbox::stream::Stream;
 use blackbox::{eventually, flow};
 use reqwest::Method;
 use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 use crate::installation::stop;
 
@@ -69,7 +70,7 @@ async fn the_memory_moves_and_its_outage_stops_nothing_else() {
     assert_stored(&server, &key, &messages).await;
     assert_eq!(degraded(&server).await, None);
     let found = findings(&home, &["--deep"]);
-    assert!(found.len() == 2 && found.iter().all(|one| one["state"] == "good"), "{found:?}");
+    assert!(found.len() == 6 && found.iter().all(|one| one["state"] == "good"), "{found:?}");
 
     // Its server dies: a batch waits, and other requests notice nothing.
     let machine = flow::machine(&server).await;
@@ -103,4 +104,54 @@ async fn the_memory_moves_and_its_outage_stops_nothing_else() {
     without.run(&["serve"]).refused(1, &["the memory is in another database: set knowledge.database.url"]);
     let found = findings(&without, &[]);
     assert_eq!((found.len(), &found[0]["state"]), (1, &json!("bad")), "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_returns_is_not_migrated_by_a_start_that_migrates_none() {
+    let Some(main) = harness::postgres::database().await else { return };
+    let Some(absent) = harness::postgres::cluster().await else { return };
+    let mut operator = PgConnection::connect(&absent.url).await.unwrap();
+    sqlx::query("CREATE DATABASE part").execute(&mut operator).await.unwrap();
+    let (rest, _) = absent.url.rsplit_once('/').unwrap();
+    let part = format!("{rest}/part");
+    let home = Home::new()
+        .set("database.url", &main.url)
+        .set("knowledge.database.url", &absent.url)
+        .set("log.part", &format!("[{{number=1,url={part:?}}}]"));
+    let wrong = Home::new().set("database.url", &main.url).set("knowledge.database.url", &format!("{rest}/wrong"));
+    wrong.run(&["serve"]).refused(1, &["knowledge.database.url", "refuses the connection", "\"wrong\""]);
+    home.run(&["migrate"]).said();
+    let databases = [(&absent.url, "_sqlx_migrations"), (&part, "statistics._sqlx_migrations")];
+    // Tables of an older version, which knew another first migration.
+    let change = async || {
+        for (url, table) in databases {
+            let mut connection = PgConnection::connect(url).await.unwrap();
+            let change = AssertSqlSafe(format!("UPDATE {table} SET version = -version"));
+            sqlx::query(change).execute(&mut connection).await.unwrap();
+        }
+    };
+    change().await;
+    absent.stop("fast");
+    let mut process = home.start(&["serve", "--no-migrate"]);
+    process.ready_line().await;
+    absent.start();
+    let degraded = async || home.operate(Method::GET, "/readyz", None).await.1["degraded"].to_string();
+    eventually("both are refused", async || {
+        let is_refused = |text: &str| text.contains("this program needs");
+        (is_refused(&degraded().await) && is_refused(&process.stderr.text())).then_some(())
+    })
+    .await;
+    for (url, table) in databases {
+        let mut connection = PgConnection::connect(url).await.unwrap();
+        let newest = AssertSqlSafe(format!("SELECT MAX(version) FROM {table}"));
+        assert_eq!(sqlx::query_scalar::<_, i64>(newest).fetch_one(&mut connection).await.unwrap(), -1, "{table}");
+    }
+    change().await;
+    eventually("both are open", async || {
+        let degraded = degraded().await;
+        (!degraded.contains("memory") && !degraded.contains("part")).then_some(())
+    })
+    .await;
+    process.signal("TERM");
+    assert_eq!(process.exit().await.code(), Some(0), "{}", process.stderr.text());
 }

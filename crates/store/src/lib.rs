@@ -102,5 +102,5 @@ mod row;
 pub use error::{Context, Corrupt, StoreError};
 pub use handle::Store;
 pub use operation::{During, Operation};
-pub use pool::{DatabaseSettings, Pool, SchemaPlan};
+pub use pool::{DatabaseSettings, OldTables, Pool, SchemaPlan};
 pub use replica::Replica;

@@ -49,7 +49,7 @@ pub use self::query::{Query, QueryBuilder, ScalarQuery, Script, Target, Values, 
 pub use self::replication::{ServerStatus, Standby};
 pub use self::row::{Column, Columns, DatabaseRow, Member};
 pub use self::schema::SchemaPlan;
-pub use self::settings::DatabaseSettings;
+pub use self::settings::{DatabaseSettings, OldTables};
 pub use self::sqlite::connection::SqliteConnection;
 pub use self::sqlite::error::SqliteError;
 pub use self::sqlite::file::SqliteFile;

@@ -15,7 +15,7 @@ use domain::registry::Registry;
 use domain::{Clock, Rng};
 use statistics::log::{Log, LogError};
 use statistics::parts::PartSlot;
-use store::{DatabaseSettings, Pool, Store, StoreError};
+use store::{DatabaseSettings, OldTables, Pool, Store, StoreError};
 use supervision::periodic::{Next, Pass, PassError};
 
 use super::compare;
@@ -103,6 +103,12 @@ impl PartOpener {
         if record.know_a_log() && pool.is_empty().await? {
             pool.close().await;
             return Err(OpenError::Part { part, mismatch: Mismatch::LogMissing { remembered: record.events_min() } });
+        }
+        if settings.database.old_tables == OldTables::Refuse
+            && let Err(source) = Log::check_schema(&pool).await
+        {
+            pool.close().await;
+            return Err(OpenError::PartDatabase { part, source });
         }
         let ground = StartContext { settings, clock: &self.clock, rng: &self.rng };
         let log = ground.log(pool, &origin).await.map_err(|error| match error {

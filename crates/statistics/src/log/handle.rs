@@ -10,7 +10,7 @@ use domain::{Clock, Rng};
 use quick_cache::sync::Cache;
 use sqlx::migrate::Migrator;
 use store::pool::{query, scalar};
-use store::{DatabaseSettings, Pool, Replica, SchemaPlan, in_transaction};
+use store::{DatabaseSettings, Pool, Replica, SchemaPlan, StoreError, in_transaction};
 use uuid::Uuid;
 
 use super::cosign::Witnessing;
@@ -135,8 +135,8 @@ impl Log {
 
     /// Refuses tables of the log in `pool` that are older than this program, or newer and not compatible with it.
     #[boxed]
-    pub async fn check_schema(pool: &Pool) -> Result<(), LogError> {
-        Ok(pool.check_schema(&SQLITE, &POSTGRES).await?)
+    pub async fn check_schema(pool: &Pool) -> Result<(), StoreError> {
+        pool.check_schema(&SQLITE, &POSTGRES).await
     }
 
     /// What opening the log in `pool` would do to its tables.

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::slot::{MemoryDatabase, OpenMemory};
 use crate::error::{Context, StoreError};
 use crate::operation::{During, Operation};
-use crate::pool::{DatabaseSettings, Pool, SchemaPlan, query, scalar, script};
+use crate::pool::{DatabaseSettings, OldTables, Pool, SchemaPlan, query, scalar, script};
 use crate::replica::Replica;
 use crate::{Store, in_transaction};
 
@@ -193,13 +193,17 @@ impl Store {
         };
         let opened = async {
             let there = self.memory_examine(settings).await?;
-            match self.memory_begin(&there.pool).await {
-                Ok(()) => Ok(there.pool),
-                Err(error) => {
-                    there.close().await;
-                    Err(MemoryOpenError::from(error))
+            let begun = async {
+                if settings.old_tables == OldTables::Refuse {
+                    there.check_schema().await?;
                 }
+                self.memory_begin(&there.pool).await
+            };
+            if let Err(error) = begun.await {
+                there.close().await;
+                return Err(MemoryOpenError::from(error));
             }
+            Ok(there.pool)
         };
         let pool = opened.await.inspect_err(|error| database.refuse(domain::reasons(error)))?;
         database.fill(OpenMemory { pool, replica: Replica::of(settings, None) });

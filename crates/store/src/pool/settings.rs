@@ -34,6 +34,9 @@ pub struct DatabaseSettings {
     pub idle_in_transaction_timeout: Duration,
     pub wal_bytes: u64,
     pub copy_before_migration: bool,
+    /// Not configurable: an option of `attache serve`.
+    #[serde(skip)]
+    pub old_tables: OldTables,
     /// SQLite: page size of new files in bytes. Not configurable: the file of the log has larger pages.
     #[serde(skip)]
     pub page_bytes: u32,
@@ -41,6 +44,16 @@ pub struct DatabaseSettings {
     /// it, because it deletes only copied rows.
     #[serde(skip)]
     pub overwrites_deleted: bool,
+}
+
+/// The treatment of a database that lacks migrations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OldTables {
+    /// They are applied.
+    #[default]
+    Migrate,
+    /// The database is not opened.
+    Refuse,
 }
 
 /// Maximum number of cached prepared statements per connection.
@@ -65,6 +78,7 @@ impl Default for DatabaseSettings {
             // Keys are random, so most writes touch pages that the log already contains; rarer copies write fewer pages twice.
             wal_bytes: 32 * 1024 * 1024,
             copy_before_migration: true,
+            old_tables: OldTables::Migrate,
             page_bytes: 4096,
             overwrites_deleted: true,
         }
