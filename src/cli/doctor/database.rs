@@ -47,7 +47,7 @@ pub(super) async fn check(
         witnesses.push(ClockReference::of_the_present("the database", now));
     }
     let mut findings = of_store(settings, store, deep).await;
-    findings.extend(replication::check(settings, store).await);
+    findings.extend(replication::check(settings, store.pool(), replication::OF_EVENTS).await);
     findings
 }
 

@@ -39,6 +39,11 @@ impl Finding {
         Self { about, state: State::Bad, found: found.to_string(), advice: Some(advice.into()) }
     }
 
+    /// The same about the server of another database.
+    pub(super) fn of(self, database: &'static str) -> Self {
+        Self { about: database, found: format!("{}: {}", self.about, self.found), ..self }
+    }
+
     /// The same about a further part of the log.
     pub(super) fn of_part(self, part: LogPart) -> Self {
         Self { about: "log part", found: format!("{part}: {}", self.found), ..self }

@@ -3,11 +3,13 @@
 use app::config::Settings;
 use app::installation::memory_settings;
 use domain::reasons;
-use store::Store;
 use store::memory::database::{MemoryOpenError, MemoryRefusal};
+use store::pool::servers_of;
+use store::{DatabaseSettings, Store, StoreError};
 
 use super::database::read_through;
 use super::finding::Finding;
+use super::replication;
 
 const MEMORY: &str = "memory database";
 
@@ -25,14 +27,26 @@ pub(super) async fn check(settings: &Settings, store: &Store, deep: bool) -> Vec
         Err(MemoryOpenError::Refused(refusal)) => {
             return vec![Finding::bad(MEMORY, refusal, "no server starts until then")];
         }
+        Err(MemoryOpenError::Store(error @ StoreError::Refused { .. })) => {
+            let advice = "correct knowledge.database.url: no server starts until then";
+            return vec![Finding::bad(MEMORY, reasons(&error), advice)];
+        }
         Err(MemoryOpenError::Store(error)) => {
             let advice = "requests about memories get 503 until it answers: check the server of knowledge.database.url";
             return vec![Finding::bad(MEMORY, reasons(&error), advice)];
         }
     };
-    let findings = of_memory(&there, store, deep).await;
+    let mut findings = of_memory(&there, store, deep).await;
+    if servers(&memory) != servers(&settings.database) {
+        let of_server = replication::check(settings, there.pool(), replication::OF_MEMORIES).await;
+        findings.extend(of_server.into_iter().map(|finding| finding.of(MEMORY)));
+    }
     there.close().await;
     findings
+}
+
+fn servers(database: &DatabaseSettings) -> String {
+    database.url.as_deref().map(servers_of).unwrap_or_default()
 }
 
 async fn of_memory(there: &Store, store: &Store, deep: bool) -> Vec<Finding> {

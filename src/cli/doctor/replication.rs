@@ -2,7 +2,7 @@
 
 use app::config::Settings;
 use domain::reasons;
-use store::Store;
+use store::Pool;
 use store::pool::ServerStatus;
 
 use super::finding::Finding;
@@ -15,16 +15,19 @@ const TRANSACTIONS: &str = "transactions";
 /// Age of a transaction in seconds above which it is reported: it keeps PostgreSQL from removing old rows, and may hold locks.
 const TRANSACTION_SECONDS_MAX: i64 = 300;
 
-/// The risk of an asynchronous standby, and the remedies of the operator.
-const ASYNC_ADVICE: &str = "a failover to it can lose acknowledged events, and the log is halted then: set synchronous_standby_names, or \
+/// The risk of an asynchronous standby of a log, and the remedies of the operator.
+pub(super) const OF_EVENTS: &str = "a failover to it can lose acknowledged events, and the log is halted then: set synchronous_standby_names, or \
     follow docs/operations.md, After a restore or failover";
 
-/// Checks the server of the main database; no findings for SQLite.
-pub(super) async fn check(settings: &Settings, store: &Store) -> Vec<Finding> {
-    match store.pool().server_status().await {
+/// The same of the memory.
+pub(super) const OF_MEMORIES: &str = "a failover to it can lose stored memories: set synchronous_standby_names";
+
+/// Checks the server of a database; no findings for SQLite. `risk`: advice about an asynchronous standby.
+pub(super) async fn check(settings: &Settings, pool: &Pool, risk: &str) -> Vec<Finding> {
+    match pool.server_status().await {
         Ok(Some(status)) => {
             let per_node = i64::from(settings.database.connections_max);
-            vec![replicated(&status), durable(&status), connections(&status, per_node), transactions(&status)]
+            vec![replicated(&status, risk), durable(&status), connections(&status, per_node), transactions(&status)]
         }
         Ok(None) => Vec::new(),
         // Engines with PostgreSQL's protocol may lack some views.
@@ -35,7 +38,7 @@ pub(super) async fn check(settings: &Settings, store: &Store) -> Vec<Finding> {
     }
 }
 
-fn replicated(status: &ServerStatus) -> Finding {
+fn replicated(status: &ServerStatus, risk: &str) -> Finding {
     let names = &status.synchronous_names;
     if status.standbys.is_empty() {
         return if names.is_empty() {
@@ -57,11 +60,11 @@ fn replicated(status: &ServerStatus) -> Finding {
     let text = standbys.join("; ");
     let is_synchronous = status.standbys.iter().any(|standby| matches!(&*standby.sync_state, "sync" | "quorum"));
     if !is_synchronous {
-        return Finding::doubtful(REPLICATION, text, ASYNC_ADVICE);
+        return Finding::doubtful(REPLICATION, text, risk);
     }
     if status.synchronous_commit == "local" {
         let text = format!("{text}; but synchronous_commit = local, so commits do not wait for it");
-        return Finding::doubtful(REPLICATION, text, ASYNC_ADVICE);
+        return Finding::doubtful(REPLICATION, text, risk);
     }
     Finding::good(REPLICATION, text)
 }
@@ -135,7 +138,7 @@ mod tests {
                 synchronous_commit: commit.to_owned(),
                 ..status()
             };
-            replicated(&status).state
+            replicated(&status, "").state
         };
         assert_eq!(judged(vec![], "", "on"), State::Good);
         assert_eq!(judged(vec![], "two", "on"), State::Doubtful);
@@ -143,7 +146,7 @@ mod tests {
         assert_eq!(judged(vec![standby("")], "", "on"), State::Doubtful);
         assert_eq!(judged(vec![standby("async"), standby("quorum")], "two", "on"), State::Good);
         assert_eq!(judged(vec![standby("sync")], "two", "local"), State::Doubtful);
-        let found = replicated(&ServerStatus { standbys: vec![standby("async")], ..status() }).found;
+        let found = replicated(&ServerStatus { standbys: vec![standby("async")], ..status() }, "").found;
         assert_eq!(found, "standby \"two\" is async, 9 bytes behind");
     }
 

@@ -1,5 +1,6 @@
 //! Checks the statistics service: the embedded log, or the external service.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -12,6 +13,7 @@ use domain::{Clock, Rng, Timestamp, reasons};
 use statistics::client::Client;
 use statistics::contract::{ActivityQuery, RecordScope};
 use statistics::log::{Audited, Log, LogError, LogStatus};
+use store::pool::servers_of;
 use store::{Store, StoreError};
 
 use super::archive;
@@ -19,7 +21,7 @@ use super::clock::ClockReference;
 use super::database::read_through;
 use super::finding::Finding;
 use super::main_database::MainDatabase;
-use super::memory;
+use super::{memory, replication};
 use crate::cli::acts::verified::compare;
 use crate::cli::main_database::{open_log, open_part};
 
@@ -146,7 +148,7 @@ fn advice(error: &LogError) -> &'static str {
         LogError::Store(StoreError::SchemaTooOld { .. }) => "`attache migrate` migrates it",
         LogError::Store(StoreError::SchemaTooNew { .. }) => "run the version that created it, or a newer one",
         LogError::Store(StoreError::Unsafe { .. }) => "change the setting in the database's configuration",
-        LogError::Store(StoreError::Open { .. }) => {
+        LogError::Store(StoreError::Open { .. } | StoreError::Refused { .. }) => {
             "check that the database is running and that database.url and data.dir are correct"
         }
         LogError::CachedSequence { .. } => {
@@ -256,6 +258,7 @@ async fn parts(
     // Another check reports a main database that cannot be read.
     let store = record(main, LogPart::FIRST).await.and_then(Result::ok).map(|(store, _)| store);
     let mut findings = Vec::new();
+    let mut servers: BTreeSet<String> = settings.database.url.iter().map(|url| servers_of(url)).collect();
     for LogPartSettings { number, url, .. } in &settings.log.part {
         let part = LogPart::new(*number);
         let log = match open_part(settings, url).await {
@@ -269,6 +272,10 @@ async fn parts(
         let mut of_part = of_log((part, &log), Some(settings.data.checkpoint_of(part)), deep, witnesses).await;
         if let Some(store) = store {
             of_part.push(installed(store, part, &log).await);
+        }
+        if servers.insert(servers_of(url)) {
+            let of_server = replication::check(settings, log.pool(), replication::OF_EVENTS).await;
+            of_part.extend(of_server.into_iter().map(|finding| finding.of(STATISTICS)));
         }
         log.close().await;
         findings.extend(of_part.into_iter().map(|finding| finding.of_part(part)));
