@@ -79,7 +79,9 @@ async fn streams_per_account_are_limited_and_leave_room_for_others() {
     let second_key = world.key(&ada, json!({ "name": "another" })).await;
     world.get(&join, &second_key).await.refused(429, "rate_limited");
     let page = format!("/knowledge/batches/{}/stream", first.batch);
-    assert_eq!(world.get(&page, &ada.cookie).await.status, 429);
+    for page in [&page, "/account/data/export", "/account/activity/export"] {
+        assert_eq!(world.get(page, &ada.cookie).await.status, 429, "{page}");
+    }
     let of_bob = world.add(&other, json!({ "urls": [url] })).await;
     let refused = world.add_refused(&other, json!({ "urls": [url] })).await;
     assert_eq!(refused.refused(503, "temporarily_unavailable")["reason"], "too_many_streams");

@@ -49,12 +49,9 @@ pub async fn import(
     let place = streams.place(&access.account)?;
     let reader = batches.import(&access, lines, repeat).await?;
     let batch = reader.batch().to_string();
-    let guarded = streams.checks().while_valid(access.credential, outcomes(reader), Err(ImportError::Revoked));
+    let guarded = streams.guarded(place, access.credential, outcomes(reader), Err(ImportError::Revoked));
     // At shutdown the response has no last line: the import continues, and the same request joins it.
-    let guarded = guarded.take_until(streams.closing()).map(move |line| {
-        let _held_until_the_response_ends = &place;
-        line
-    });
+    let guarded = guarded.take_until(streams.closing());
     let headers = [(CONTENT_TYPE, "application/x-ndjson"), (CACHE_CONTROL, "no-store")];
     Ok((headers, [(HeaderName::from_static(X_BATCH_ID), batch)], Body::from_stream(guarded)).into_response())
 }

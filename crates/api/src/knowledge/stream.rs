@@ -70,6 +70,24 @@ impl EventStreams {
         })
     }
 
+    /// The pieces of a response, which hold its place; if the credential ends first, `last` is the last one.
+    pub fn guarded<T, S>(
+        &self,
+        place: Permit,
+        credential: Credential,
+        pieces: S,
+        last: T,
+    ) -> impl Stream<Item = T> + Send + use<T, S>
+    where
+        T: Send + 'static,
+        S: Stream<Item = T> + Send + 'static,
+    {
+        self.checks().while_valid(credential, pieces, last).map(move |piece| {
+            let _held_until_the_response_ends = &place;
+            piece
+        })
+    }
+
     /// A response that ends with the events or with the credential; if the credential ends first, `last` is the last event. A heartbeat
     /// comment is sent after a time without events.
     pub fn respond(
@@ -82,11 +100,8 @@ impl EventStreams {
         // A client reconnects to the next server process if a shutdown ends its stream.
         let closed = self.closing();
         let beating = beating(events, self.heartbeat.clone());
-        let guarded = self.checks().while_valid(credential, beating, Bytes::from(last));
-        let pieces = guarded.take_until(closed).map(move |piece| {
-            let _held_until_the_stream_ends = &place;
-            Ok::<_, Infallible>(piece)
-        });
+        let guarded = self.guarded(place, credential, beating, Bytes::from(last));
+        let pieces = guarded.take_until(closed).map(Ok::<_, Infallible>);
         let mut response = Response::new(Body::from_stream(pieces));
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

@@ -94,9 +94,10 @@ pub async fn export(State(pages): State<DataPages>, owner: AccountOwner) -> Page
     if pages.recent.check(owner.visitor.decides()).is_err() {
         return Ok(sign_in_again(&pages.site, PATH));
     }
+    let place = pages.streams.place(&owner.account).map_err(PageError::of(&pages.site))?;
     let lines = pages.export.lines(owner.account.clone(), owner.visitor.person);
     let credential = Credential::Session(owner.visitor.session);
-    let lines = pages.streams.checks().while_valid(credential, lines, Err(ExportError::SignedOut));
+    let lines = pages.streams.guarded(place, credential, lines, Err(ExportError::SignedOut));
     let name = format!("attachment; filename=\"attache-{}.ndjson\"", owner.account);
     let headers = [
         (CONTENT_TYPE, "application/x-ndjson".to_owned()),

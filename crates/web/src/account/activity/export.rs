@@ -64,11 +64,7 @@ pub async fn export(
     let begin = Export { activity, scope, filter, computers, format, cursor: None, left, state: Progress::Begun };
     let pieces = stream::unfold(begin, |export| async move { export.next().await });
     let credential = Credential::Session(owner.visitor.session);
-    let pieces = streams.checks().while_valid(credential, pieces, Err(ExportError::SignedOut));
-    let pieces = futures_util::StreamExt::map(pieces, move |piece| {
-        let _held_until_the_file_ends = &place;
-        piece
-    });
+    let pieces = streams.guarded(place, credential, pieces, Err(ExportError::SignedOut));
     let (media_type, ending) = match format {
         Format::Csv => ("text/csv; charset=utf-8", "csv"),
         Format::Ndjson => ("application/x-ndjson", "ndjson"),
