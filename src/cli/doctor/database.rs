@@ -47,7 +47,9 @@ pub(super) async fn check(
         witnesses.push(ClockReference::of_the_present("the database", now));
     }
     let mut findings = of_store(settings, store, deep).await;
-    findings.extend(replication::check(settings, store.pool(), replication::OF_EVENTS).await);
+    findings.extend(
+        replication::check(settings, (store.pool(), settings.database.url.as_deref()), replication::OF_EVENTS).await,
+    );
     findings
 }
 

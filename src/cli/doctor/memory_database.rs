@@ -38,7 +38,8 @@ pub(super) async fn check(settings: &Settings, store: &Store, deep: bool) -> Vec
     };
     let mut findings = of_memory(&there, store, deep).await;
     if servers(&memory) != servers(&settings.database) {
-        let of_server = replication::check(settings, there.pool(), replication::OF_MEMORIES).await;
+        let of_server =
+            replication::check(settings, (there.pool(), memory.url.as_deref()), replication::OF_MEMORIES).await;
         findings.extend(of_server.into_iter().map(|finding| finding.of(MEMORY)));
     }
     there.close().await;

@@ -3,7 +3,7 @@
 use app::config::Settings;
 use domain::reasons;
 use store::Pool;
-use store::pool::ServerStatus;
+use store::pool::{ServerStatus, servers_of};
 
 use super::finding::Finding;
 
@@ -23,10 +23,10 @@ pub(super) const OF_EVENTS: &str = "a failover to it can lose acknowledged event
 pub(super) const OF_MEMORIES: &str = "a failover to it can lose stored memories: set synchronous_standby_names";
 
 /// Checks the server of a database; no findings for SQLite. `risk`: advice about an asynchronous standby.
-pub(super) async fn check(settings: &Settings, pool: &Pool, risk: &str) -> Vec<Finding> {
+pub(super) async fn check(settings: &Settings, (pool, url): (&Pool, Option<&str>), risk: &str) -> Vec<Finding> {
     match pool.server_status().await {
         Ok(Some(status)) => {
-            let per_node = i64::from(settings.database.connections_max);
+            let per_node = connections_of_node(settings, url.unwrap_or_default());
             vec![replicated(&status, risk), durable(&status), connections(&status, per_node), transactions(&status)]
         }
         Ok(None) => Vec::new(),
@@ -82,8 +82,20 @@ fn durable(status: &ServerStatus) -> Finding {
     Finding::good(DURABILITY, text)
 }
 
+/// Maximum number of connections that a node opens to the server of a URL: each database there has its own.
+fn connections_of_node(settings: &Settings, url: &str) -> i64 {
+    let (main, memory) = (&settings.database.url, &settings.knowledge.database.url);
+    let urls = main.iter().chain(memory).chain(settings.log.part.iter().map(|part| &part.url));
+    let server = servers_of(url);
+    urls.filter(|url| servers_of(url) == server).map(|_| i64::from(settings.database.connections_max)).sum()
+}
+
 fn connections(status: &ServerStatus, per_node: i64) -> Finding {
     let ServerStatus { connections_max, connections_open, .. } = status;
+    if status.servers > 1 {
+        let advice = "let the URL lead to the primary alone: locks and notifications hold on one server";
+        return Finding::bad(CONNECTIONS, format!("sessions are on {} servers", status.servers), advice);
+    }
     let nodes = connections_max / per_node.max(1);
     let text = format!(
         "{connections_open} of {connections_max} are open; a node opens at most {per_node}, so there is room for {nodes} nodes"
@@ -107,6 +119,7 @@ fn transactions(status: &ServerStatus) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use app::config::LogPartSettings;
     use store::pool::Standby;
 
     use super::super::finding::State;
@@ -122,11 +135,25 @@ mod tests {
             connections_open: 20,
             transaction_seconds: None,
             standbys: Vec::new(),
+            servers: 1,
         }
     }
 
     fn standby(sync_state: &str) -> Standby {
         Standby { name: "two".to_owned(), sync_state: sync_state.to_owned(), bytes_behind: Some(9) }
+    }
+
+    #[test]
+    fn a_node_has_connections_for_each_database_of_a_server() {
+        let mut settings = Settings::default();
+        settings.database.connections_max = 10;
+        settings.database.url = Some("postgres://one/main".to_owned());
+        settings.knowledge.database.url = Some("postgres://two/memory".to_owned());
+        let part = |number, url: &str| LogPartSettings { number, url: url.to_owned(), weight: 1 };
+        settings.log.part = vec![part(1, "postgres://one/part"), part(2, "postgres://two/part")];
+        for (url, expected) in [("postgres://one/any", 20), ("postgres://two/any", 20), ("postgres://three/any", 0)] {
+            assert_eq!(connections_of_node(&settings, url), expected, "{url}");
+        }
     }
 
     #[test]

@@ -274,7 +274,7 @@ async fn parts(
             of_part.push(installed(store, part, &log).await);
         }
         if servers.insert(servers_of(url)) {
-            let of_server = replication::check(settings, log.pool(), replication::OF_EVENTS).await;
+            let of_server = replication::check(settings, (log.pool(), Some(url)), replication::OF_EVENTS).await;
             of_part.extend(of_server.into_iter().map(|finding| finding.of(STATISTICS)));
         }
         log.close().await;

@@ -23,6 +23,8 @@ pub struct ServerStatus {
     pub transaction_seconds: Option<i64>,
     /// The connected standbys.
     pub standbys: Vec<Standby>,
+    /// Number of servers that sessions are on.
+    pub servers: usize,
 }
 
 /// A connected standby.
@@ -51,9 +53,7 @@ impl Pool {
         const STANDBYS: &str = "SELECT COALESCE(application_name, ''), COALESCE(sync_state, ''),
             CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), flush_lsn) AS BIGINT)
             FROM pg_stat_replication ORDER BY application_name";
-        if !self.is_postgres() {
-            return Ok(None);
-        }
+        let Self::Postgres(pool) = self else { return Ok(None) };
         let (synchronous_names, fsync, synchronous_commit, full_page_writes, max, open, transaction): Row =
             query(STATUS).fetch_one(self).await.context(ASK)?;
         let standbys: Vec<(String, String, Option<i64>)> = query(STANDBYS).fetch_all(self).await.context(ASK)?;
@@ -67,6 +67,7 @@ impl Pool {
             connections_open: open,
             transaction_seconds: transaction,
             standbys: standbys.into_iter().map(standby).collect(),
+            servers: pool.servers().await.context(ASK)?,
         }))
     }
 }

@@ -332,3 +332,14 @@ async fn a_certificate_of_version_1_is_named_with_the_remedy() {
     assert!(reasons.contains("X.509 version 1") && reasons.contains("sslmode=disable"), "{reasons}");
     Store::open(&settings(&format!("{}?sslmode=disable", server.url)), "".as_ref()).await.unwrap().close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_on_two_servers_are_counted() {
+    let (Some(one), Some(two)) = (cluster().await, cluster().await) else { return };
+    let relay = Relay::before(&one.url).await;
+    let store = open(&relay.url).await;
+    let servers = async |store: &Store| store.pool().server_status().await.unwrap().unwrap().servers;
+    assert_eq!(servers(&open(&one.url).await).await, 1);
+    relay.leads_to(&two.url);
+    assert_eq!(servers(&store).await, 2);
+}

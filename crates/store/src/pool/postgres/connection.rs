@@ -70,6 +70,11 @@ impl PostgresConnection {
         Ok((connection, watch))
     }
 
+    /// The start time of its server.
+    pub(super) fn server(&self) -> Option<&str> {
+        self.session.as_ref()?.server.as_deref()?.split_whitespace().next()
+    }
+
     /// Closes the connection at its end, and disables the timeout of statements.
     pub(super) fn set_apart(&mut self) {
         self.is_common = false;

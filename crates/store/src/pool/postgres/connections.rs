@@ -4,7 +4,7 @@
 //! that failed, is closed, so no query is needed between two users. An idle connection is tested with an empty round trip before use. When
 //! one connection fails, all connections of its generation are closed, because the same cause has often broken them too.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::live::Live;
+use futures_util::future::try_join_all;
 use sqlx::{Connection, Error};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
@@ -34,6 +35,9 @@ const AGE_MAX: Duration = Duration::from_mins(30);
 
 /// Time for which opening is retried while the server is starting or has no free connection.
 const RETRIED_FOR: Duration = Duration::from_secs(1);
+
+/// Number of sessions of [`PostgresPool::servers`].
+const SESSIONS_COMPARED: u32 = 4;
 
 /// Pause before the first retry; it doubles.
 const RETRIED_AFTER: Duration = Duration::from_millis(10);
@@ -139,6 +143,13 @@ impl PostgresPool {
         let (on, watch) = connection.statement()?;
         watch.over(sqlx::raw_sql("SET statement_timeout TO 0; SET lock_timeout TO 0").execute(on)).await?;
         Ok(connection)
+    }
+
+    /// Number of servers that sessions are on, by their times of start: a balancer or a name may lead to several.
+    pub(in crate::pool) async fn servers(&self) -> Result<usize, Error> {
+        let count = SESSIONS_COMPARED.min(self.lent_max());
+        let sessions = try_join_all((0..count).map(|_| self.acquire(Access::Read))).await?;
+        Ok(sessions.iter().map(PostgresConnection::server).collect::<BTreeSet<_>>().len())
     }
 
     /// Closes idle connections immediately and lent ones when they are returned, with their prepared statements.
