@@ -1,5 +1,6 @@
 //! `[log]`: the embedded log and its parts.
 
+use std::fmt;
 use std::time::Duration;
 
 use domain::log_part::{LogPart, PartWeights};
@@ -120,7 +121,7 @@ impl LogSettings {
 }
 
 /// `[[log.part]]`: a further part of the log, on another database server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "config.toml describes each setting")]
 pub struct LogPartSettings {
@@ -128,6 +129,13 @@ pub struct LogPartSettings {
     pub url: String,
     #[serde(default = "one")]
     pub weight: u32,
+}
+
+/// Hides the URL, which may contain a password.
+impl fmt::Debug for LogPartSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogPartSettings").field("number", &self.number).finish_non_exhaustive()
+    }
 }
 
 fn one() -> u32 {

@@ -95,4 +95,14 @@ mod tests {
         }
         assert_eq!(found("actors.claims.queue_max").1, "default");
     }
+
+    #[test]
+    fn settings_in_a_log_line_have_no_password_of_a_database() {
+        let urls =
+            "[database]\nurl = \"postgres://u:hunter2@one/main\"\nreplica_url = \"postgres://u:hunter2@two/main\"
+            [knowledge.database]\nurl = \"postgres://u:hunter2@three/memory\"
+            [[log.part]]\nnumber = 1\nurl = \"postgres://u:hunter2@four/part\"\n";
+        let text = format!("{:?}", read("", urls, std::iter::empty()).unwrap());
+        assert!(text.contains("LogPartSettings") && !text.contains("hunter2"), "{text}");
+    }
 }
