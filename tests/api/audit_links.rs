@@ -1,5 +1,6 @@
 //! Audit links: what a reader without an account sees, and when a link ends (`docs/protocol/receipts.md#audit-links`).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::checkpoint::VerifierKey;
@@ -58,18 +59,20 @@ async fn read(world: &World, link: &str) -> Response {
     world.get(link, &Credential::None).await
 }
 
-/// The receipt of a page, verified with the key of the server; its events are in the signed tree once there are `events`.
+/// The receipt of a page, verified with a key of the server; its events are in the signed tree once there are `events`.
 async fn receipt(world: &World, link: &str, events: usize) -> AuditReceipt {
     // A loaded machine may need more readings than the limit of a minute.
     let mut settings = world.server.app.settings.clone();
     settings.limits.link_reads_per_minute = 0;
     world.server.app.apply(settings.into()).await.unwrap();
     let keys = world.get("/api/v1/audit/keys", &Credential::None).await.expect(200);
-    let key: VerifierKey = keys["keys"][0]["vkey"].as_str().unwrap().parse().unwrap();
+    let keys: Vec<VerifierKey> =
+        keys["keys"].as_array().unwrap().iter().map(|key| key["vkey"].as_str().unwrap().parse().unwrap()).collect();
     eventually("the events are in the tree", async || {
         let file = read(world, link).await;
         let receipt = (file.status == 200).then(|| AuditReceipt::parse(&file.body).unwrap())?;
-        verify(&receipt, &key).unwrap();
+        let key = keys.iter().find(|key| key.to_string() == receipt.vkey).unwrap();
+        verify(&receipt, key).unwrap();
         (receipt.events.len() == events).then_some(receipt)
     })
     .await
@@ -144,6 +147,45 @@ on_each_database! {
         assert!(rest.events.iter().all(|event| first.events.iter().all(|other| other.leaf.event_id != event.leaf.event_id)));
         read(&world, &format!("{link}?cursor=x")).await.page(404);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_of_computers_in_several_parts_has_a_receipt_on_each_page_on_postgres() {
+    let Some(world) = World::on_parts(2, |_| {}).await else { return };
+    let person = world.person("ada@example.com").await;
+    let mut parts = BTreeSet::new();
+    let mut computers = 0;
+    while parts.len() < 3 {
+        let machine = world.attached_machine(&person).await;
+        work(&world, &machine, &mut Chain::of_agent(&machine, "codex")).await;
+        parts.insert(world.part_of(&machine).await);
+        computers += 1;
+    }
+    let browser = Browser::of(&world, &person);
+    let today = world.clock().now().format("%Y-%m-%d").to_string();
+    let link = link_in(&world, &browser.submit(PAGE, &form(&[("lane", "skill"), ("first", &today)])).await);
+    let mut settings = world.server.app.settings.clone();
+    settings.limits.link_reads_per_minute = 0;
+    world.server.app.apply(settings.into()).await.unwrap();
+    // The events of each page, by the key of its receipt.
+    let pages = eventually("all events are in the tree", async || {
+        let (mut at, mut pages) = (link.clone(), BTreeMap::new());
+        loop {
+            let html = read(&world, &at).await.page(200).to_owned();
+            let file = read(&world, &at.replacen(&link, &format!("{link}/receipt"), 1)).await;
+            if file.status == 200 {
+                let receipt = AuditReceipt::parse(&file.body).unwrap();
+                verify(&receipt, &receipt.vkey.parse().unwrap()).unwrap();
+                pages.insert(receipt.vkey.clone(), receipt.events.len());
+            }
+            let next = html.split("href=\"").find(|rest| rest.starts_with(&format!("{link}?cursor=")));
+            let Some(next) = next else { break };
+            at = next.split('"').next().unwrap().to_owned();
+        }
+        (pages.values().sum::<usize>() == computers).then_some(pages)
+    })
+    .await;
+    assert_eq!(pages.len(), 3, "{pages:?}");
 }
 
 on_sqlite! {

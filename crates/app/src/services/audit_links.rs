@@ -13,6 +13,8 @@ use domain::consent::ConsentLevel;
 use domain::ids::{AuditLinkId, EventId, MachineUuid, UserAccountId};
 use domain::label::Label;
 use domain::lane::Lane;
+use domain::log_part::LogPart;
+use domain::recorder::Recorders;
 use domain::registry::{NoNames, Registry, Summary};
 use domain::secret::{Secret, SecretKind};
 use proofs::audit_receipt::{AuditReceipt, BuildFault, Selection, build};
@@ -234,12 +236,11 @@ impl AuditLinks {
             AuditSubject::Lane { lane, first } => {
                 let query = ActivityQuery {
                     limit: Some(PAGE_EVENTS),
-                    cursor: cursor.map(str::to_owned),
                     since: Some(first.begin().timestamp_millis().to_string()),
                     lane: Some(lane),
                     ..ActivityQuery::default()
                 };
-                let (ids, next) = listed(log, &scope, &query).await?;
+                let (ids, next) = listed_by_part(log, &scope, &query, cursor).await?;
                 (None, ids, next)
             }
         };
@@ -293,6 +294,41 @@ impl AuditLinks {
 
 fn warn_of(fault: &BuildFault) {
     tracing::warn!(error = domain::reasons(fault), "the receipt of an audit link could not be built");
+}
+
+/// The ids of a page, and the cursor of the next one. A page has events of one part of the log, because its receipt has one checkpoint; the
+/// parts follow one after the other, and `N.` before a cursor names part N.
+async fn listed_by_part(
+    log: &Logs,
+    scope: &RecordScope,
+    query: &ActivityQuery,
+    cursor: Option<&str>,
+) -> Result<(Vec<EventId>, Option<String>), AuditLinkRefusal> {
+    let (begin, mut within) = match cursor.and_then(|cursor| cursor.split_once('.')) {
+        Some((part, within)) => (LogPart::new(part.parse().map_err(|_| AuditLinkRefusal::NotFound)?), Some(within)),
+        None => (LogPart::FIRST, cursor),
+    };
+    let mut parts = scope.shown.parts.clone();
+    if parts.is_empty() {
+        parts.insert(LogPart::FIRST);
+    }
+    if cursor.is_some() && !parts.contains(&begin) {
+        return Err(AuditLinkRefusal::NotFound);
+    }
+    for part in parts.range(begin..).copied() {
+        let of_part = RecordScope { shown: Recorders { parts: [part].into(), ..scope.shown.clone() }, ..scope.clone() };
+        let within = within.take().filter(|within| !within.is_empty()).map(str::to_owned);
+        let (ids, next) = listed(log, &of_part, &ActivityQuery { cursor: within, ..query.clone() }).await?;
+        let further = parts.range(part..).nth(1);
+        let next = match (next, further) {
+            (Some(next), _) if part.is_first() => Some(next),
+            (Some(next), _) => Some(format!("{part}.{next}")),
+            (None, Some(_)) if ids.is_empty() => continue,
+            (None, further) => further.map(|further| format!("{further}.")),
+        };
+        return Ok((ids, next));
+    }
+    Ok((Vec::new(), None))
 }
 
 /// The ids of a page of activity, and the cursor of the next one.
